@@ -1,0 +1,47 @@
+# On a machine with Python 3.11 or later and make, nothing else is needed: each target makes its own virtual environment.
+PYTHON ?= python3
+VENV := .venv
+OLDEST := .venv-oldest
+JOBS ?= 2
+
+.PHONY: help demo test lint check oldest bench clean
+
+help:
+	@echo "make demo    classify scikit-learn's digits with exact kernels, and plot the dual activations"
+	@echo "make test    ruff, mypy, the tests, the examples of README and docs, and a subset on the oldest JAX"
+	@echo "make bench   the benchmarks that the README quotes"
+	@echo "make clean   remove the virtual environments and what the demo wrote"
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)/bin/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+$(OLDEST)/ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(OLDEST)/bin/python -m pip install --quiet --editable . --group dev "jax==0.8.0" "jaxlib==0.8.0"
+	touch $@
+
+demo: $(VENV)/ready
+	$(VENV)/bin/python -m widelimit.demo
+
+test: lint check oldest
+
+lint: $(VENV)/ready
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+check: $(VENV)/ready
+	$(VENV)/bin/python -m pytest -n $(JOBS)
+
+oldest: $(OLDEST)/ready
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) -m oldest
+
+bench: $(VENV)/ready
+	$(VENV)/bin/python benchmarks/exact_cpu.py
+
+clean:
+	rm -rf $(VENV) $(OLDEST) demo-output

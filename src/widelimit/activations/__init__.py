@@ -1,0 +1,84 @@
+"""Every activation, by class and by name.
+
+`CATALOGUE` holds one example of each: the conformance tests run over it, and the names are what presets and estimators
+accept as text. To add an activation, write its class and give it an entry here.
+"""
+
+import difflib
+
+from .base import Activation, dual, dual_slope
+from .bells import Erf, Gabor, Gaussian, Gelu, SigmoidLike
+from .elu import Celu, Elu, Selu
+from .numerical import Elementwise, HardTanh, Mish, Relu6, Sigmoid, Silu, Softplus, Softsign, Tanh
+from .open import Affine, FromDual
+from .polynomial import Hermite, Monomial, Polynomial
+from .rectified import ABRelu, Abs, LeakyRelu, RectifiedMonomial, Relu, Sign
+from .waves import Cos, Exp, ExpNormalized, Rbf, Sin
+
+__all__ = [
+    "CATALOGUE", "ABRelu", "Abs", "Activation", "Affine", "Celu", "Cos", "Elementwise", "Elu", "Erf", "Exp",
+    "ExpNormalized", "FromDual", "Gabor", "Gaussian", "Gelu", "HardTanh", "Hermite", "LeakyRelu", "Mish", "Monomial",
+    "Polynomial", "Rbf", "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid", "SigmoidLike", "Sign", "Silu", "Sin",
+    "Softplus", "Softsign", "Tanh", "dual", "dual_slope", "named", "register", "registered_name",
+]  # fmt: skip
+
+CATALOGUE: dict[str, Activation] = {
+    "relu": Relu(),
+    "leaky_relu": LeakyRelu(0.1),
+    "abrelu": ABRelu(-0.095917364117, 1.410957072083),  # the dual nearest to ExpNormalized's
+    "abs": Abs(),
+    "sign": Sign(),
+    "rectified_monomial": RectifiedMonomial(2),
+    "monomial": Monomial(3),
+    "polynomial": Polynomial((0.5, -1.0, 0.25, 0.75)),
+    "hermite": Hermite(3),
+    "erf": Erf(),
+    "sigmoid_like": SigmoidLike(),
+    "gelu": Gelu(),
+    "gelu_tanh": Gelu(approximate=True),
+    "sin": Sin(),
+    "cos": Cos(),
+    "rbf": Rbf(),
+    "gaussian": Gaussian(),
+    "exp": Exp(),
+    "exp_normalized": ExpNormalized(),
+    "gabor": Gabor(),
+    "elu": Elu(),
+    "selu": Selu(),
+    "celu": Celu(),
+    "tanh": Tanh(),
+    "sigmoid": Sigmoid(),
+    "softplus": Softplus(),
+    "silu": Silu(),
+    "mish": Mish(),
+    "hard_tanh": HardTanh(),
+    "relu6": Relu6(),
+    "softsign": Softsign(),
+}
+
+_registered: dict[str, Activation] = {}
+
+
+def register(name: str, activation: Activation) -> Activation:
+    """Give an activation a name, by which presets know it and under which a network that holds it becomes JSON."""
+    if not isinstance(activation, Activation):
+        raise TypeError(f"register takes an activation, such as Elementwise(fn), not {activation!r}.")
+    if name in CATALOGUE:
+        raise ValueError(f"{name!r} is the name of {CATALOGUE[name]!r}. Choose another name.")
+    _registered[name] = activation
+    return activation
+
+
+def registered_name(activation: Activation) -> str | None:
+    """The name under which this very activation was registered, if it was."""
+    return next((name for name, known in _registered.items() if known is activation or known == activation), None)
+
+
+def named(name: str) -> Activation:
+    """The activation of this name, from the catalogue or registered."""
+    known = CATALOGUE | _registered
+    if name not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(sorted(known))}."
+        raise ValueError(f"There is no activation named {name!r}. {hint} A function of your own: Elementwise(fn).")
+    return known[name]

@@ -1,0 +1,114 @@
+"""What an activation is: a function of one variable and the expectations a kernel needs of it.
+
+For (u, v) Gaussian with standard deviations a, b and cosine c, an activation f knows
+
+    k(a, b, c) = E[f(u) f(v)]    and    k_slope(a, b, c) = E[f'(u) f'(v)],
+
+and r_l(a) = E[f(a t) h_l(t)] (`radial`). Activations know nothing of layers. Their parameters are Python floats and
+leaves of the pytree: they can be differentiated, and new values retrace nothing.
+
+Derivatives of the kernel are not left to chance. Since dk/dcov = k_slope (the paper's Theorem 3), `dual` has that as its
+derivative; the rest, in the radii and the parameters at fixed cosine, is smooth. What JAX would do by itself meets
+0/0 at c = +-1 and at zero rows.
+"""
+
+from abc import abstractmethod
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from ..described import Described
+from ..numerics import ULPS, cosine, safe_divide, safe_sqrt
+
+
+class Activation(Described):
+    """A function of one variable with its dual kernels. Subclasses give `fn`, `k`, `k_slope` and `radial`."""
+
+    @abstractmethod
+    def fn(self, t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+        """The function itself, element by element."""
+
+    @abstractmethod
+    def k(self, a: Array, b: Array, c: Array) -> Array:
+        """E[f(u) f(v)] for standard deviations a, b and cosine c."""
+
+    @abstractmethod
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
+        """E[f'(u) f'(v)], the delta functions of a jump left out."""
+
+    @abstractmethod
+    def radial(self, std: Array, degree: int) -> Array:
+        """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
+
+    def k_derivative(self, a: Array, b: Array, c: Array) -> Array:
+        """dk/dcov at fixed a and b: `k_slope`, unless f jumps."""
+        return self.k_slope(a, b, c)
+
+    def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Array:
+        """E[f(u) f(v)] from the covariance and the variances of u and v."""
+        return _dual(ulps, self, *_arrays(cov, var1, var2))
+
+    def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Array:
+        """E[f'(u) f'(v)] from the covariance and the variances of u and v."""
+        return _dual_slope(ulps, self, *_arrays(cov, var1, var2))
+
+
+def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+    """The paper's k(a, b, c): E[f(u) f(v)] for standard deviations a, b and cosine c, taken as given."""
+    return _k(activation, *_arrays(a, b, c))
+
+
+def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
+    """The paper's k'(a, b, c): E[f'(u) f'(v)] for standard deviations a, b and cosine c, taken as given."""
+    return _k_slope(activation, *_arrays(a, b, c))
+
+
+_k = jax.jit(lambda activation, a, b, c: activation.k(a, b, c))
+_k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, c))
+
+
+def _arrays(*values: ArrayLike) -> list[Array]:
+    dtype = jnp.result_type(float if all(isinstance(v, int | float) for v in values) else 0.0, *values)
+    return [jnp.asarray(value, dtype) for value in values]
+
+
+def _polar(ulps: float, cov: Array, var1: Array, var2: Array) -> tuple[Array, Array, Array]:
+    a, b = safe_sqrt(var1), safe_sqrt(var2)
+    return a, b, cosine(cov, a, b, ulps)
+
+
+def _polar_tangents(a, b, c, dcov, dvar1, dvar2):
+    """Tangents of a and b, and of cov at fixed radii: a b dc, which has no singularity."""
+    da, db = safe_divide(dvar1, 2 * a), safe_divide(dvar2, 2 * b)
+    return da, db, dcov - c * (b * da + a * db)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _dual(ulps, activation, cov, var1, var2):
+    return activation.k(*_polar(ulps, cov, var1, var2))
+
+
+@_dual.defjvp
+def _dual_jvp(ulps, primals, tangents):
+    activation, *moments = primals
+    a, b, c = _polar(ulps, *moments)
+    da, db, turn = _polar_tangents(a, b, c, *tangents[1:])
+    value, change = jax.jvp(lambda f, a, b: f.k(a, b, c), (activation, a, b), (tangents[0], da, db))
+    return value, change + activation.k_derivative(a, b, c) * turn
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _dual_slope(ulps, activation, cov, var1, var2):
+    return activation.k_slope(*_polar(ulps, cov, var1, var2))
+
+
+@_dual_slope.defjvp
+def _dual_slope_jvp(ulps, primals, tangents):
+    activation, *moments = primals
+    a, b, c = _polar(ulps, *moments)
+    da, db, turn = _polar_tangents(a, b, c, *tangents[1:])
+    # c = +-1 is an extreme of the cosine, so its first-order change is 0; only its derivative is infinite, at a kink.
+    dc = jnp.where(abs(c) < 1, safe_divide(turn, a * b), 0)
+    return jax.jvp(lambda f, a, b, c: f.k_slope(a, b, c), (activation, a, b, c), (tangents[0], da, db, dc))

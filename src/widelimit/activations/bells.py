@@ -1,0 +1,205 @@
+"""Activations built of the Gaussian density and its integral.
+
+All of their duals are smooth functions of cov = a b c, a^2, b^2 and det = a^2 b^2 (1 - c)(1 + c), which in this form
+keeps its digits where c is near 1. Large numbers are divided before they are multiplied, so that norms of 1e8 stay
+finite in float32.
+"""
+
+from abc import abstractmethod
+from math import pi, sqrt
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import erf, ndtr
+
+from ..hermite import radial
+from ..numerics import arctan2, derivative
+from ..quadrature import expectation
+from .base import Activation
+from .rectified import hermite_weight
+
+
+def _det(a, b, c):
+    return a**2 * b**2 * (1 - c) * (1 + c)
+
+
+class _ErrorFunction(Activation):
+    """A erf(B t) + C.
+
+    With the radii scaled by |B| and D = 1 + 2 a^2 + 2 b^2 + 4 det: k = A^2 (2/pi) atan2(2 cov, sqrt(D)) + C^2 and the slope
+    A^2 B^2 (4/pi) / sqrt(D). r_l(s), l odd: sqrt(2 x / pi) (-x)^((l-1)/2) w_{l-1} / sqrt(l) with x = 2 s^2 / (1 + 2 s^2).
+    """
+
+    @abstractmethod
+    def scales(self):
+        """A, B and C."""
+
+    def fn(self, t):
+        height, steepness, offset = self.scales()
+        return height * erf(steepness * t) + offset
+
+    def k(self, a, b, c):
+        height, steepness, offset = self.scales()
+        a, b = abs(steepness) * a, abs(steepness) * b
+        return height**2 * (2 / pi) * arctan2(2 * a * b * c, _error_root(a, b, c)) + offset**2
+
+    def k_slope(self, a, b, c):
+        height, steepness, _ = self.scales()
+        return (height * steepness) ** 2 * (4 / pi) / _error_root(abs(steepness) * a, abs(steepness) * b, c)
+
+    def radial(self, std, degree):
+        height, steepness, offset = self.scales()
+        s = steepness * std
+        x = 2 * s**2 / (1 + 2 * s**2)
+        odd = height * 2 / sqrt(pi) * s / jnp.sqrt(1 + 2 * s**2)
+
+        def coefficient(l):
+            if l % 2 == 0:
+                return jnp.full_like(std, offset if l == 0 else 0)
+            return odd * (-x) ** ((l - 1) // 2) * hermite_weight(l - 1) / sqrt(l)
+
+        return jnp.stack([coefficient(l) for l in range(degree + 1)], axis=-1)
+
+
+def _error_root(a, b, c):
+    return jnp.sqrt(1 + 2 * a**2 + 2 * b**2 + 4 * _det(a, b, c))
+
+
+class Erf(_ErrorFunction):
+    """a erf(b t) + c."""
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
+
+    def scales(self):
+        return self.a, self.b, self.c
+
+
+class SigmoidLike(_ErrorFunction):
+    """(1 + erf(t / 2.4020563531719796)) / 2, the error function nearest to the sigmoid on [-5, 5]."""
+
+    def scales(self):
+        return 0.5, 1 / 2.4020563531719796, 0.5
+
+
+class Gelu(Activation):
+    """t Phi(t), or with `approximate` its well-known approximation by tanh, which has no closed dual.
+
+    D = 1 + a^2 + b^2 + det, P = (1 + a^2)(1 + b^2), T = atan2(cov, sqrt(D)):
+    k = cov/4 + (cov^2 + a^2 b^2 D) / (2 pi P sqrt(D)) + cov T / (2 pi);
+    slope 1/4 + T / (2 pi) + cov / (2 pi sqrt(D)) (1 + 1/D + (1 - a^2 b^2) / P).
+    r_l(a), x = a^2 / (1 + a^2): a sqrt(x / 2 pi), a / 2, then for even l
+    a sqrt(x / 2 pi) (-x)^(l/2 - 1) (l - (l - 1) x) w_l / (l - 1).
+    """
+
+    approximate: bool = eqx.field(default=False, static=True)
+
+    def fn(self, t):
+        return jax.nn.gelu(t, approximate=True) if self.approximate else t * ndtr(t)
+
+    def k(self, a, b, c):
+        if self.approximate:
+            return expectation(self.fn, (), a, b, c)
+        cov, root = a * b * c, jnp.sqrt(1 + a**2 + b**2 + _det(a, b, c))
+        shrunk = (a / (1 + a**2)) * (b / (1 + b**2))  # a b / P
+        middle = shrunk * (a * b) * (c**2 / root + root)
+        return cov / 4 + (middle + cov * arctan2(cov, root)) / (2 * pi)
+
+    def k_slope(self, a, b, c):
+        if self.approximate:
+            return expectation(derivative(self.fn), (), a, b, c)
+        square = 1 + a**2 + b**2 + _det(a, b, c)
+        cov, root = a * b * c, jnp.sqrt(square)
+        x, y = a**2 / (1 + a**2), b**2 / (1 + b**2)
+        rest = 1 + 1 / square + (1 - x) * (1 - y) - x * y
+        return 0.25 + (arctan2(cov, root) + cov / root * rest) / (2 * pi)
+
+    def radial(self, std, degree):
+        if self.approximate:
+            return radial(self.fn, std, degree)
+        x = std**2 / (1 + std**2)
+        bell = std**2 / jnp.sqrt(2 * pi * (1 + std**2))
+
+        def coefficient(l):
+            if l < 2:
+                return std / 2 if l else bell
+            if l % 2:
+                return jnp.zeros_like(std)
+            return bell * (-x) ** (l // 2 - 1) * (l - (l - 1) * x) * hermite_weight(l) / (l - 1)
+
+        return jnp.stack([coefficient(l) for l in range(degree + 1)], axis=-1)
+
+
+class Gaussian(Activation):
+    """a exp(b t^2), b <= 0. With B = -b and D = 1 + 2 B (a^2 + b^2) + 4 B^2 det: k = D^(-1/2), slope 4 B^2 cov D^(-3/2).
+
+    r_l(s), l even: (1 + z)^(-1/2) (-x)^(l/2) w_l with z = 2 B s^2, x = z / (1 + z).
+    """
+
+    a: float = 1.0
+    b: float = -1.0
+
+    def __check_init__(self):
+        if isinstance(self.b, int | float) and self.b > 0:
+            raise ValueError(
+                f"Gaussian is a exp(b t^2) with b <= 0, not b = {self.b}: for b > 0 its kernel is infinite."
+            )
+
+    def fn(self, t):
+        return self.a * jnp.exp(self.b * t**2)
+
+    def _root(self, a, b, c):
+        return jnp.sqrt(1 - 2 * self.b * (a**2 + b**2) + 4 * self.b**2 * _det(a, b, c))
+
+    def k(self, a, b, c):
+        return self.a**2 / self._root(a, b, c)
+
+    def k_slope(self, a, b, c):
+        root = self._root(a, b, c)
+        return 4 * (self.a * self.b) ** 2 * (a * b * c / root) / root / root
+
+    def radial(self, std, degree):
+        z = -2 * self.b * std**2
+        head, x = self.a / jnp.sqrt(1 + z), z / (1 + z)
+        r = [jnp.zeros_like(std) if l % 2 else head * (-x) ** (l // 2) * hermite_weight(l) for l in range(degree + 1)]
+        return jnp.stack(r, axis=-1)
+
+
+class Gabor(Activation):
+    """exp(-t^2) sin(t). With S = a^2 + b^2, d = 4 det, D = 1 + 2 S + d:
+
+    k = exp(-(S + d) / (2 D)) sinh(cov / D) / sqrt(D);
+    slope exp(-(S + d) / (2 D)) ((1 + 2 S + 4 (cov^2 + a^2 b^2)) cosh(cov / D) + 4 cov (d + 3 S + 2) sinh(cov / D)) / D^(5/2).
+    r_l(a), l odd: sqrt(v) exp(-a^2 v / 2) (1 - v)^(l/2) (-1)^((l-1)/2) g_l / sqrt(l!), v = 1 / (1 + 2 a^2), y = sqrt(v / 2),
+    g_0 = 1, g_1 = y, g_{l+1} = y g_l + l g_{l-1}.
+    """
+
+    def fn(self, t):
+        return jnp.exp(-(t**2)) * jnp.sin(t)
+
+    def _parts(self, a, b, c):
+        square, det = a**2 + b**2, 4 * _det(a, b, c)
+        whole = 1 + 2 * square + det
+        return square, det, whole, jnp.exp(-(square + det) / whole / 2) / jnp.sqrt(whole), (a * b * c) / whole
+
+    def k(self, a, b, c):
+        _, _, _, bell, x = self._parts(a, b, c)
+        return bell * jnp.sinh(x)
+
+    def k_slope(self, a, b, c):
+        square, det, whole, bell, x = self._parts(a, b, c)
+        even = (1 + 2 * square + 4 * (a * b) ** 2 * (1 + c**2)) / whole
+        odd = 4 * x * ((det + 3 * square + 2) / whole)
+        return bell * (even / whole * jnp.cosh(x) + odd * jnp.sinh(x))
+
+    def radial(self, std, degree):
+        v = 1 / (1 + 2 * std**2)
+        y, step = jnp.sqrt(v / 2), jnp.sqrt(2 * v) * std  # sqrt(1 - v)
+        g = [jnp.ones_like(std), y]  # g_l / sqrt(l!)
+        for l in range(1, degree):
+            g.append((y * g[l] + sqrt(l) * g[l - 1]) / sqrt(l + 1))
+        head = jnp.sqrt(v) * jnp.exp(-(std**2) * v / 2)
+        r = [head * step**l * g[l] * ((-1) ** (l // 2)) if l % 2 else jnp.zeros_like(std) for l in range(degree + 1)]
+        return jnp.stack(r, axis=-1)

@@ -1,0 +1,124 @@
+"""The open ends of the catalogue: a known kernel without a function, and an activation inside an affine map."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import nnls
+
+from ..numerics import safe_sqrt
+from .base import Activation
+
+
+class FromDual(Activation):
+    """An activation of which only `dual(cov, var1, var2)` is known.
+
+    The slope is the derivative of the dual in cov. Within tau < h of c = +-1, tau = sqrt(1 -+ c), where the derivative of
+    a formula with a root or an arccos is 0/0, the slope is the polynomial in tau through its values at h, 2h, 3h and 4h.
+    """
+
+    function: Callable = eqx.field(static=True)
+
+    def __init__(self, dual: Callable):
+        if not callable(dual):
+            raise TypeError(f"FromDual takes a function dual(cov, var1, var2), not {dual!r}.")
+        self.function = dual
+
+    def argument(self, name):
+        return self.function
+
+    def fn(self, t):
+        raise TypeError(
+            "FromDual knows the kernel of an activation, not its function. Use Elementwise(fn) to apply it."
+        )
+
+    def _at(self, a, b, c):
+        # A formula that divides by the standard deviations meets its limit at 0, not 0/0.
+        tiny = jnp.finfo(c.dtype).tiny ** 0.25
+        a, b = jnp.maximum(a, tiny), jnp.maximum(b, tiny)
+        return self.function(a * b * c, a**2, b**2)
+
+    def k(self, a, b, c):
+        return self._at(a, b, c)
+
+    def k_slope(self, a, b, c):
+        h = 1e-3 if c.dtype == jnp.float64 else 2e-2
+        tiny = jnp.finfo(c.dtype).tiny ** 0.25
+        a, b, c = jnp.broadcast_arrays(jnp.maximum(a, tiny), jnp.maximum(b, tiny), c)
+
+        def slope(c):
+            return jax.jvp(lambda cov: self.function(cov, a**2, b**2), (a * b * c,), (jnp.ones_like(c),))[1]
+
+        side = jnp.where(c < 0, -1, 1).astype(c.dtype)
+        tau = safe_sqrt(1 - abs(c)) / h
+        near = sum(
+            slope(side * (1 - (n * h) ** 2)) * np.prod([(tau - m) / (n - m) for m in range(1, 5) if m != n], axis=0)
+            for n in range(1, 5)
+        )
+        return jnp.where(tau < 1, near, slope(jnp.where(tau < 1, 0, c)))
+
+    def radial(self, std, degree):
+        """sqrt of the coefficients of a nonnegative fit of c -> k(std, std, c); needs concrete numbers."""
+        try:
+            values, place = np.unique(np.asarray(std), return_inverse=True)
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError(
+                "FromDual.radial fits the dual outside of JAX, but was called on a traced value. Call it outside of jit."
+            ) from None
+        rows = np.stack([self._fit(value, degree, std.dtype) for value in values])
+        return jnp.asarray(rows[place.reshape(np.shape(std))], std.dtype)
+
+    def _fit(self, std, degree, dtype):
+        c = np.cos(np.linspace(0, np.pi, 801))
+        target = np.asarray(self.k(*(jnp.asarray(v, dtype) for v in (std, std, c))), np.float64)
+        scale = np.max(np.abs(target))
+        if scale == 0:
+            return np.zeros(degree + 1)
+        powers = c[:, None] ** np.arange(degree + 1)
+        weight = np.where(np.abs(c) == 1, 30.0, 1.0)
+        fitted, miss = nnls(powers * weight[:, None], target / scale * weight, maxiter=100 * (degree + 1))
+        self._refuse_negative(c, target / scale, miss)
+        return np.sqrt(fitted * scale)
+
+    def _refuse_negative(self, c, target, miss):
+        """An error where the Chebyshev fit of higher degree shows a clearly negative power that nnls had to leave out."""
+        low = np.polynomial.Polynomial.fit(c, target, 12, domain=[-1, 1]).coef
+        worst = int(np.argmin(low))
+        if low[worst] < -1e-3 and miss > 1e-3:
+            raise ValueError(
+                f"The dual given to FromDual is no kernel of an activation: its power series in c has the coefficient "
+                f"{low[worst]:.3g} at degree {worst}, and none may be negative. Check the formula."
+            )
+
+
+class Affine(Activation):
+    """A f(B t) + C for an activation f.
+
+    k = A^2 k_f(|B| a, |B| b, c) + C^2 + A C (m(|B| a) + m(|B| b)) with the mean m = r_0.
+    """
+
+    activation: Activation
+    A: float = 1.0
+    B: float = 1.0
+    C: float = 0.0
+
+    def fn(self, t):
+        return self.A * self.activation.fn(self.B * t) + self.C
+
+    def k(self, a, b, c):
+        a, b = abs(self.B) * a, abs(self.B) * b
+        means = sum(self.activation.radial(std, 0)[..., 0] for std in (a, b))
+        return self.A**2 * self.activation.k(a, b, c) + self.C**2 + self.A * self.C * means
+
+    def k_slope(self, a, b, c):
+        return (self.A * self.B) ** 2 * self.activation.k_slope(abs(self.B) * a, abs(self.B) * b, c)
+
+    def k_derivative(self, a, b, c):
+        return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)
+
+    def radial(self, std, degree):
+        signs = jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
+        r = self.A * signs * self.activation.radial(abs(self.B) * std, degree)
+        return r.at[..., 0].add(self.C)

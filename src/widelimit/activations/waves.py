@@ -1,0 +1,139 @@
+"""Sines and exponentials, whose duals are exponentials of |u - v|^2 and |u + v|^2.
+
+The exponents are combined before anything is exponentiated: exp(-(a^2 + b^2) / 2) sinh(a b c) overflows in float32 from
+a = 9.5 on. And a^2 + b^2 - 2 a b c is written (a - b)^2 + 2 a b (1 - c), which keeps the digits of near-duplicates.
+"""
+
+from abc import abstractmethod
+from math import sqrt
+
+import jax.numpy as jnp
+from jax.scipy.special import gammaln
+
+from ..numerics import safe_log, spread
+from .base import Activation
+
+
+def _square_distance(a, b, c):
+    return (a - b) ** 2 + 2 * a * b * (1 - c)
+
+
+def _powers(x, degree):
+    """x^l / sqrt(l!) as logarithms, x >= 0, in a new last axis."""
+    l = jnp.arange(degree + 1, dtype=x.dtype)
+    # 0^0 = 1, and the logarithm of 0 is finite here
+    return jnp.where(l == 0, 0, l * jnp.maximum(safe_log(x)[..., None], -1e3)) - gammaln(l + 1) / 2
+
+
+class _Sine(Activation):
+    """A sin(B t + C): k = A^2 / 2 (E- - cos(2C) E+), slope A^2 B^2 / 2 (E- + cos(2C) E+), E+- = exp(-B^2 |u +- v|^2 / 2).
+
+    r_l(a) = A (B a)^l exp(-B^2 a^2 / 2) sin(C + l pi / 2) / sqrt(l!).
+    """
+
+    @abstractmethod
+    def wave(self):
+        """The amplitude A, the frequency B, and the sine and cosine of the phase C."""
+
+    def fn(self, t):
+        amplitude, frequency, sin, cos = self.wave()
+        return amplitude * (jnp.sin(frequency * t) * cos + jnp.cos(frequency * t) * sin)
+
+    def _pair(self, a, b, c):
+        amplitude, frequency, sin, cos = self.wave()
+        minus, plus = (jnp.exp(-(frequency**2) * _square_distance(a, b, x) / 2) for x in (c, -c))
+        return amplitude**2 / 2, frequency**2, minus, (cos - sin) * (cos + sin) * plus
+
+    def k(self, a, b, c):
+        scale, _, minus, plus = self._pair(a, b, c)
+        return scale * (minus - plus)
+
+    def k_slope(self, a, b, c):
+        scale, square, minus, plus = self._pair(a, b, c)
+        return scale * square * (minus + plus)
+
+    def radial(self, std, degree):
+        amplitude, frequency, sin, cos = self.wave()
+        x = abs(frequency) * std
+        turns = jnp.stack([jnp.asarray(v, std.dtype) for v in (sin, cos, -sin, -cos)])[jnp.arange(degree + 1) % 4]
+        signs = jnp.sign(jnp.asarray(frequency, std.dtype)) ** jnp.arange(degree + 1)
+        return amplitude * turns * signs * jnp.exp(_powers(x, degree) - x[..., None] ** 2 / 2)
+
+
+class Sin(_Sine):
+    """a sin(b t + c)."""
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
+
+    def wave(self):
+        return self.a, self.b, jnp.sin(self.c), jnp.cos(self.c)
+
+
+class Cos(_Sine):
+    """a cos(b t + c)."""
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
+
+    def wave(self):
+        return self.a, self.b, jnp.cos(self.c), -jnp.sin(self.c)
+
+
+class Rbf(_Sine):
+    """sqrt(2) sin(sqrt(2 gamma) t + pi / 4), whose dual is the Gaussian kernel exp(-gamma |u - v|^2)."""
+
+    gamma: float = 1.0
+
+    def wave(self):
+        return sqrt(2), jnp.sqrt(2 * self.gamma), sqrt(0.5), sqrt(0.5)
+
+
+class Exp(Activation):
+    """a exp(b t): k = a^2 exp(b^2 |u + v|^2 / 2), r_l(s) = a exp(b^2 s^2 / 2) (b s)^l / sqrt(l!)."""
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def fn(self, t):
+        return self.a * jnp.exp(self.b * t)
+
+    def k(self, a, b, c):
+        return self.a**2 * jnp.exp(self.b**2 * _square_distance(a, b, -c) / 2)
+
+    def k_slope(self, a, b, c):
+        return self.b**2 * self.k(a, b, c)
+
+    def radial(self, std, degree):
+        x = abs(self.b) * std
+        signs = jnp.sign(jnp.asarray(self.b, std.dtype)) ** jnp.arange(degree + 1)
+        return self.a * signs * jnp.exp(_powers(x, degree) + x[..., None] ** 2 / 2)
+
+
+class ExpNormalized(Activation):
+    """The paper's normalised Gaussian: k = a b exp(gamma (c + shift)). Only the kernel exists, no function has it.
+
+    (Equal inputs of norms a and b would force the function to be positively homogeneous, hence an ABRelu, whose dual
+    is another.) r_l(a)^2 = a^2 exp(gamma shift) gamma^l / l!.
+    """
+
+    gamma: float = 1.0
+    shift: float = -1.0
+
+    def fn(self, t):
+        raise TypeError(
+            "ExpNormalized has a kernel but no function: no activation has the dual a b exp(gamma (c - 1)). Use "
+            "net.kernel, or ABRelu(-0.0959, 1.411), the activation whose dual comes nearest."
+        )
+
+    def k(self, a, b, c):
+        return a * b * jnp.exp(self.gamma * (c + self.shift))
+
+    def k_slope(self, a, b, c):
+        return spread(self.gamma * jnp.exp(self.gamma * (c + self.shift)), a, b)
+
+    def radial(self, std, degree):
+        root = jnp.sqrt(jnp.asarray(self.gamma, std.dtype))
+        return std[..., None] * jnp.exp(_powers(root, degree) + self.gamma * self.shift / 2)

@@ -1,0 +1,193 @@
+"""The exact reading: the kernels of a network on arrays of inputs.
+
+`kernel` is a pure function of a network (a pytree) and its inputs: jit it, map it, differentiate it. It first runs every
+input with itself, which gives the diagonal and the variances that all pairs share (see `state`), then the pairs. Inputs
+without pixels are paired all at once, in one matrix; those with pixels in chunks that stay near the processor.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import ceil, prod, sqrt
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .layers import Layer
+from .numerics import ULPS
+from .state import State, Tape
+
+_CHUNK = 2**18  # covariances in flight at a time
+
+
+class Kernels(NamedTuple):
+    """The two kernels of a network; None where one was not asked for."""
+
+    nngp: Any
+    ntk: Any
+
+
+def kernel(
+    net: Layer, x1: Array, x2: Array | None = None, *, ntk: bool = True, diagonal: bool = False, eager: bool = False
+) -> Kernels:
+    """NNGP and NTK between the rows of x1 and x2; of x1 with itself, exactly symmetric, where x2 is None.
+
+    `eager` compiles layers, not networks, which is the faster way for images on a CPU but not for a traced computation.
+    """
+    x1 = jnp.asarray(x1)
+    own1, kept1 = _own(net, x1, ntk, eager)
+    if diagonal:
+        return own1
+    if x2 is None:
+        return _symmetric(net, x1, own1, kept1, ntk, eager)
+    x2 = jnp.asarray(x2)
+    return _rectangular(net, x1, x2, kept1, _own(net, x2, ntk, eager)[1], ntk, eager)
+
+
+def _start(net: Layer, nngp: Array, ntk: bool, tape: Tape, x: Array) -> State:
+    """The state before the first layer, with the covariances of the inputs."""
+    return State(
+        nngp=nngp,
+        ntk=None,
+        tape=tape,
+        wants_ntk=ntk,
+        spatial=x.shape[1:-1],
+        channels=x.shape[-1],
+        pairs=_paired(net, x),
+        # A sum of d squares and the same sum in another order differ by some sqrt(d) roundings.
+        ulps=ULPS + sqrt(x.shape[-1]),
+    )
+
+
+def _paired(net: Layer, x: Array) -> bool:
+    return x.ndim > 2 and net.needs_pairs(False)
+
+
+def _finish(net: Layer, state: State) -> tuple[Kernels, Tape]:
+    end = net.propagate(state)
+    if not isinstance(end, State):
+        raise ValueError(f"The network ends with {len(end)} branches. Join them with FanInSum or FanInConcat.")
+    end = end.diagonal()
+    ntk = jnp.zeros_like(end.nngp) if end.wants_ntk and end.ntk is None else end.ntk
+    return Kernels(end.nngp, ntk), end.tape
+
+
+@partial(jax.jit, static_argnums=0)
+def _covariance(paired: bool, x1: Array, x2: Array) -> Array:
+    """The mean over channels of the products of two equally long batches, for equal pixels or all pairs of pixels."""
+    if not paired:
+        return jnp.sum(x1 * x2, -1) / x1.shape[-1]
+    rows = [x.reshape(x.shape[0], -1, x.shape[-1]) for x in (x1, x2)]
+    products = jnp.einsum("bpc,bqc->bpq", *rows, precision="highest") / x1.shape[-1]
+    return products.reshape(x1.shape[0], *x1.shape[1:-1], *x1.shape[1:-1])
+
+
+def _own(net: Layer, x: Array, ntk: bool, eager: bool) -> tuple[Kernels, list[Array]]:
+    """K(x, x) of every input, and the variances met on the way."""
+
+    def run(x):
+        result, tape = _finish(net, _start(net, _covariance(_paired(net, x), x, x), ntk, Tape(), x))
+        return result, [own for own, _ in tape.entries]
+
+    return run(x) if x.ndim == 2 else _in_chunks(lambda i: run(x[i]), x.shape[0], _chunk(net, x), eager)
+
+
+def _chunk(net: Layer, x: Array) -> int:
+    pixels = prod(x.shape[1:-1])
+    return max(1, _CHUNK // (pixels**2 if _paired(net, x) else pixels))
+
+
+def _in_chunks(fn: Callable, count: int, size: int, eager: bool) -> Any:
+    """fn on the indices 0 .. count - 1, `size` at a time."""
+    size = max(1, min(size, count))
+    chunks = ceil(count / size)
+    indices = np.minimum(np.arange(chunks * size), max(count - 1, 0)).reshape(chunks, size)
+    if eager and chunks:
+        parts = [jax.block_until_ready(fn(chunk)) for chunk in indices]
+        results = jax.tree.map(lambda *part: jnp.concatenate(part), *parts)
+    else:  # the backward pass recomputes a chunk instead of keeping all of its layers
+        results = jax.lax.map(jax.checkpoint(fn), jnp.asarray(indices))
+        results = jax.tree.map(lambda r: r.reshape(chunks * size, *r.shape[2:]), results)
+    return jax.tree.map(lambda r: r[:count], results)
+
+
+def _pairs(net, x1, x2, kept1, kept2, ntk, eager, count: int, indices: Callable) -> Kernels:
+    """The kernels of a list of pairs, whose places in x1 and x2 are indices(0 .. count - 1)."""
+
+    def run(p):
+        i, j = indices(p)
+        tape = Tape(tuple((v1[i], v2[j]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
+        return _finish(net, _start(net, _covariance(_paired(net, x1), x1[i], x2[j]), ntk, tape, x1))[0]
+
+    return _in_chunks(run, count, _chunk(net, x1), eager)
+
+
+def _rectangular(net, x1, x2, kept1, kept2, ntk, eager) -> Kernels:
+    n1, n2 = x1.shape[0], x2.shape[0]
+    if x1.ndim == 2:
+        nngp = jnp.matmul(x1, x2.T, precision="highest") / x1.shape[-1]
+        tape = Tape(tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
+        return _finish(net, _start(net, nngp, ntk, tape, x1))[0]
+    result = _pairs(net, x1, x2, kept1, kept2, ntk, eager, n1 * n2, lambda p: (p // max(n2, 1), p % max(n2, 1)))
+    return jax.tree.map(lambda r: r.reshape(n1, n2, *r.shape[1:]), result)
+
+
+def _symmetric(net, x, own, kept, ntk, eager) -> Kernels:
+    n = x.shape[0]
+    if n < 2:
+        return jax.tree.map(lambda d: d[:, None], own)
+    if x.ndim == 2:
+        nngp = fold(jnp.matmul(x, x.T, precision="highest") / x.shape[-1])
+        tape = Tape(tuple((fold_rows(v), fold_columns(v)) for v in kept), recording=False)
+        result, _ = _finish(net, _start(net, nngp, ntk, tape, x))
+        return jax.tree.map(unfold, result, own)
+    # Every unordered pair once: row i with the rows that follow it at a distance of up to n/2, counting round.
+    result = _pairs(net, x, x, kept, kept, ntk, eager, n * (n - 1) // 2, lambda p: (p % n, (p % n + p // n + 1) % n))
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    ahead, behind = (j - i) % n, (i - j) % n
+    forward = (ahead < behind) | ((ahead == behind) & (i < j))
+    place = jnp.where(forward, (ahead - 1) * n + i, (behind - 1) * n + j)
+    place = jnp.where(i == j, 0, place)
+
+    def matrix(values, diagonal):
+        same = (i == j).reshape(n, n, *[1] * (values.ndim - 1))
+        return jnp.where(same, diagonal[:, None], values[place])
+
+    return jax.tree.map(matrix, result, own)
+
+
+# A symmetric matrix in half the space, without gathering: the upper triangle of its lower half, turned by half a circle,
+# fills the places on and under the diagonal of its upper half.
+
+
+def _upper(n: int) -> tuple[int, Array]:
+    half = (n + 1) // 2
+    return half, jnp.arange(n)[None, :] > jnp.arange(half)[:, None]
+
+
+def fold(matrix: Array) -> Array:
+    """The entries of a symmetric (n, n) matrix, each once, as an array of ceil(n/2) rows."""
+    half, upper = _upper(matrix.shape[0])
+    return jnp.where(upper, matrix[:half], matrix[::-1, ::-1][:half])
+
+
+def fold_rows(v: Array) -> Array:
+    """For every entry of the folded matrix, v of its row."""
+    half, upper = _upper(v.shape[0])
+    return jnp.where(upper, v[:half, None], v[::-1][:half, None])
+
+
+def fold_columns(v: Array) -> Array:
+    """For every entry of the folded matrix, v of its column."""
+    _, upper = _upper(v.shape[0])
+    return jnp.where(upper, v[None, :], v[::-1][None, :])
+
+
+def unfold(folded: Array, diagonal: Array) -> Array:
+    """The symmetric matrix of a folded one, with the given diagonal."""
+    n = folded.shape[1]
+    rows = jnp.concatenate([folded, folded[::-1, ::-1][n % 2 :]])
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    return jnp.where(i < j, rows, jnp.where(i > j, rows.T, diagonal[:, None]))

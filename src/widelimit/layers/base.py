@@ -1,0 +1,126 @@
+"""What a layer is: its readings side by side, so that scale, bias and normalisation cannot drift apart.
+
+* `propagate(state)`: the exact reading, from the covariances before the layer to those after it;
+* `draw(key, shape, width)` and `forward(params, x, key)`: the finite reading;
+* `shape(shape, width)`: the output shape, which all readings share. Shapes leave out the batch and end with the
+  channels, which are None where no width was said.
+
+Widths belong to the finite reading. `needs_pairs` tells, from what the following layers need, whether this one must be
+given the covariance of every pair of pixels or only that of equal pixels.
+"""
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import jax
+from jaxtyping import Array, PRNGKeyArray
+
+from ..activations import Activation, named
+from ..described import Described
+from ..state import State
+
+Shape = tuple[int | None, ...]
+
+
+class Layer(Described):
+    """A step of a network."""
+
+    in_steps: ClassVar[bool] = False  # whether its exact reading consists of steps that are compiled apart
+
+    @abstractmethod
+    def shape(self, shape: Any, width: int | None) -> Any:
+        """The shape after the layer; an error where the layer does not fit."""
+
+    @abstractmethod
+    def propagate(self, state: Any) -> Any:
+        """The exact reading."""
+
+    @abstractmethod
+    def forward(self, params: Any, x: Any, key: PRNGKeyArray | None) -> Any:
+        """The finite reading, on a batch."""
+
+    def draw(self, key: PRNGKeyArray, shape: Any, width: int) -> Any:
+        """Fresh parameters of the finite reading."""
+        return ()
+
+    def needs_pairs(self, after: bool) -> bool:
+        """Whether pairs of different pixels are needed before the layer, given whether they are after it."""
+        return after
+
+
+class Nonlinearity(Layer):
+    """An activation as a layer. Combinators wrap bare activations in it."""
+
+    activation: Activation
+
+    def shape(self, shape, width):
+        return shape
+
+    def propagate(self, state: State) -> State:
+        if not state.gaussian:
+            raise ValueError(
+                f"{type(self.activation).__name__} needs a Gaussian input but follows {state.after}. Put Dense or Conv "
+                "before it."
+            )
+        state, first, second = state.variances()
+        moments = state.nngp, *state.per_pixel(first, second)
+        nngp = self.activation.dual(*moments, ulps=state.ulps)
+        ntk = None if state.ntk is None else state.ntk * self.activation.dual_slope(*moments, ulps=state.ulps)
+        return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(self.activation).__name__)
+
+    def forward(self, params, x: Array, key):
+        return self.activation.fn(x)
+
+    def __repr__(self):
+        return repr(self.activation)
+
+
+class Identity(Layer):
+    """Does nothing; the short way of a residual branch."""
+
+    def shape(self, shape, width):
+        return shape
+
+    def propagate(self, state):
+        return state
+
+    def forward(self, params, x, key):
+        return x
+
+
+_jitted_propagate = jax.jit(lambda layer, state: layer.propagate(state))
+
+
+def step(layer: Layer, state: Any) -> Any:
+    """The exact reading of one layer, compiled by itself.
+
+    Compiled as a whole, XLA would compute an activation anew for every offset of the window of the convolution after it.
+    """
+    return layer.propagate(state) if layer.in_steps else _jitted_propagate(layer, state)
+
+
+def as_layer(step: Any) -> Layer:
+    """A layer, an activation, or the name of one, as a layer."""
+    if isinstance(step, str):
+        step = named(step)
+    if isinstance(step, Activation):
+        return Nonlinearity(step)
+    if isinstance(step, Layer):
+        return step
+    if isinstance(step, type) and issubclass(step, Layer | Activation):
+        raise TypeError(f"{step.__name__} is a class. Did you mean {step.__name__}()?")
+    hint = "Wrap a function in Elementwise(fn)." if callable(step) else "Give layers, activations or their names."
+    raise TypeError(f"A network is made of layers and activations, and {step!r} is neither. {hint}")
+
+
+def spatial_rank(layer: Layer, shape: Shape, rank: int | None = None) -> None:
+    """Refuse a shape without spatial axes, or with another number of them than `rank`."""
+    found = len(shape) - 1
+    if found < 1 or (rank is not None and found != rank):
+        wanted = "spatial axes" if rank is None else f"{rank} spatial axes"
+        example = "x".join("HWD"[: rank or 2])
+        raise ValueError(
+            f"{layer!r} needs {wanted} before the channels, and its input has the shape {shape}. "
+            f"Give inputs of shape (n, {example.replace('x', ', ')}, channels)."
+        )

@@ -1,0 +1,91 @@
+"""Layers that rescale: LayerNorm and Dropout."""
+
+from dataclasses import replace
+from math import prod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..state import State
+from .base import Layer
+
+
+class LayerNorm(Layer):
+    """Divides by the standard deviation over `axis`: the channels, and spatial axes where they are named too.
+
+    Axes count as in an input with its batch: 0 is the batch, which cannot be named.
+    """
+
+    axis: int | tuple[int, ...] = eqx.field(default=-1, static=True)
+    eps: float = eqx.field(default=1e-12, static=True)
+
+    def _axes(self, rank: int) -> tuple[int, ...]:
+        given = self.axis if isinstance(self.axis, tuple | list) else (self.axis,)
+        axes = tuple(sorted({axis % rank if -rank <= axis < rank else rank for axis in given}))
+        if 0 in axes or rank in axes or rank - 1 not in axes:
+            raise ValueError(
+                f"LayerNorm(axis={self.axis!r}) on an input with {rank} axes: it must name the channels, which are axis "
+                f"-1, may name spatial axes, and cannot name the batch, axis 0."
+            )
+        return axes
+
+    def shape(self, shape, width):
+        self._axes(len(shape) + 1)
+        return shape
+
+    def propagate(self, state: State) -> State:
+        if not state.gaussian:
+            raise ValueError(
+                f"LayerNorm needs a Gaussian input but follows {state.after}. Put Dense or Conv before it."
+            )
+        rank = len(state.spatial)
+        averaged = [axis - 1 for axis in self._axes(rank + 2)[:-1]]
+        state, first, second = state.variances()
+
+        def scale(variance):
+            axes = tuple(variance.ndim - rank + axis for axis in averaged)
+            return 1 / jnp.sqrt(variance.mean(axes, keepdims=True) + self.eps)
+
+        left, right = state.per_pixel(scale(first), scale(second))
+        return replace(state.map(lambda x: x * left * right), after="LayerNorm")
+
+    def forward(self, params, x, key):
+        axes = self._axes(x.ndim)
+        centred = x - x.mean(axes, keepdims=True)
+        return centred / jnp.sqrt((centred**2).mean(axes, keepdims=True) + self.eps)
+
+
+class Dropout(Layer):
+    """Keeps each value with probability `keep`, scaled by 1 / keep; with mode="test", all of them.
+
+    Two different inputs meet independent masks: only the covariance of a value with itself grows, by 1 / keep.
+    """
+
+    keep: float
+    mode: str = eqx.field(default="train", static=True)
+
+    def __check_init__(self):
+        if isinstance(self.keep, int | float) and not 0 < self.keep <= 1:
+            raise ValueError(f"Dropout keeps a share of the values, above 0 and up to 1, not {self.keep!r}.")
+        if self.mode not in ("train", "test"):
+            raise ValueError(f"Dropout has the mode 'train' or 'test', not {self.mode!r}.")
+
+    def shape(self, shape, width):
+        return shape
+
+    def propagate(self, state: State) -> State:
+        state = replace(state, gaussian=False, after="Dropout")
+        if self.mode == "test" or not state.tape.recording:
+            return state
+        pixels = prod(state.spatial)
+        same = np.eye(pixels).reshape(state.spatial * 2) if state.pairs else np.ones(state.spatial)
+        return state.map(lambda x: x * (1 + (1 / self.keep - 1) * jnp.asarray(same, x.dtype)))
+
+    def forward(self, params, x, key):
+        if self.mode == "test":
+            return x
+        if key is None:
+            raise ValueError("Dropout in train mode is random, and apply was given no key. Pass key=, or mode='test'.")
+        return jnp.where(jax.random.bernoulli(key, self.keep, x.shape), x / self.keep, 0)

@@ -1,0 +1,140 @@
+"""Layers without weights that combine pixels: pools and Flatten."""
+
+from abc import abstractmethod
+from math import prod
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..state import State
+from .base import Layer, spatial_rank
+from .windows import check_padding, per_axis, window_count, window_sum
+
+
+class _Pixels(Layer):
+    """A linear map of the pixels of each channel, axis by axis.
+
+    Subclasses say what happens along one axis (`along`); the kernel applies it to either side of a pair of pixels, the
+    finite network to its values.
+    """
+
+    @abstractmethod
+    def along(self, x: Array, axis: int, which: int) -> Array:
+        """The map along `axis`, which is the spatial axis number `which`."""
+
+    def needs_pairs(self, after):
+        return True
+
+    def propagate(self, state: State) -> State:
+        rank = len(state.spatial)
+
+        def both_sides(x):
+            for i in range(2 * rank):
+                x = self.along(x, x.ndim - 2 * rank + i, i % rank)
+            return x
+
+        after = self.shape((*state.spatial, state.channels), None)[:-1]
+        state = state.map(both_sides, spatial=tuple(after), after=type(self).__name__)
+        gone = rank - len(after)
+        return state if not gone else state.map(lambda x: x.reshape(x.shape[: x.ndim - 2 * gone]), pairs=False)
+
+    def forward(self, params, x, key):
+        for i in range(x.ndim - 2):
+            x = self.along(x, i + 1, i)
+        gone = x.ndim - 2 if self.collapses() else 0
+        return x.reshape(x.shape[0], x.shape[-1]) if gone else x
+
+    def collapses(self) -> bool:
+        """Whether no spatial axis is left."""
+        return False
+
+
+class _Pool(_Pixels):
+    window_shape: tuple[int, ...] = eqx.field(static=True)
+    strides: tuple[int, ...] | None = eqx.field(default=None, static=True)
+    padding: str = eqx.field(default="VALID", static=True)
+
+    def __init__(self, window_shape, strides=None, padding="VALID"):
+        window_shape = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+        self.window_shape = per_axis("window_shape", tuple(window_shape), len(window_shape))
+        self.strides = None if strides is None else per_axis("strides", strides, len(window_shape))
+        check_padding(padding)
+        self.padding = padding
+
+    def _window(self, which: int) -> tuple[int, int, str]:
+        return self.window_shape[which], self.strides[which] if self.strides else 1, self.padding
+
+    def shape(self, shape, width):
+        spatial_rank(self, shape, len(self.window_shape))
+        if any(size > length for size, length in zip(self.window_shape, shape[:-1], strict=True)):
+            raise ValueError(
+                f"{self!r} is larger than its input of shape {shape}. Use a smaller window or fewer pools."
+            )
+        return (*(window_count(length, *self._window(i)) for i, length in enumerate(shape[:-1])), shape[-1])
+
+
+class SumPool(_Pool):
+    """The sum over windows."""
+
+    def along(self, x, axis, which):
+        return window_sum(x, (axis,), *self._window(which))
+
+
+class AvgPool(_Pool):
+    """The mean over windows. With SAME padding the zeros outside count, unless `normalize_edges`."""
+
+    normalize_edges: bool = eqx.field(default=False, static=True)
+
+    def __init__(self, window_shape, strides=None, padding="VALID", normalize_edges=False):
+        super().__init__(window_shape, strides, padding)
+        self.normalize_edges = normalize_edges
+
+    def along(self, x, axis, which):
+        total = window_sum(x, (axis,), *self._window(which))
+        if not self.normalize_edges:
+            return total / self.window_shape[which]
+        counts = window_sum(jnp.ones(x.shape[axis], x.dtype), (0,), *self._window(which))
+        return total / counts.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+
+
+class _Global(_Pixels):
+    def shape(self, shape, width):
+        spatial_rank(self, shape)
+        return (shape[-1],)
+
+    def collapses(self):
+        return True
+
+
+class GlobalSumPool(_Global):
+    """The sum over all pixels."""
+
+    def along(self, x, axis, which):
+        return x.sum(axis, keepdims=True)
+
+
+class GlobalAvgPool(_Global):
+    """The mean over all pixels."""
+
+    def along(self, x, axis, which):
+        return x.mean(axis, keepdims=True)
+
+
+class Flatten(Layer):
+    """All pixels become channels: the kernel is the mean over equal pixels, and no others are needed."""
+
+    def shape(self, shape, width):
+        channels = None if shape[-1] is None else prod(shape)
+        return (channels,)
+
+    def needs_pairs(self, after):
+        return False
+
+    def propagate(self, state: State) -> State:
+        axes = tuple(range(-len(state.spatial), 0))
+        (channels,) = self.shape((*state.spatial, state.channels), None)
+        return state.diagonal().map(lambda x: x.mean(axes), spatial=(), channels=channels, after="Flatten")
+
+    def forward(self, params, x, key):
+        return x.reshape(x.shape[0], -1)

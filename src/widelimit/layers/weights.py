@@ -1,0 +1,190 @@
+"""The layers with weights: Dense and Conv.
+
+In the NTK parameterisation a layer is W_std / sqrt(fan_in) W x + b_std b with standard normal W and b, so
+K <- W_std^2 K + b_std^2 and Theta <- K + W_std^2 Theta, K already the new one. In the standard parameterisation the
+scales sit in the initial values: K is the same, but the weights' own gradients now count with the number of inputs,
+Theta <- fan_in K_before + 1 (with a bias) + W_std^2 Theta.
+"""
+
+from abc import abstractmethod
+from dataclasses import replace
+from math import prod, sqrt
+
+import equinox as eqx
+import jax
+from jaxtyping import Array
+
+from ..state import State
+from .base import Layer, spatial_rank
+from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
+
+
+class _Weights(Layer):
+    """What Dense and Conv share: everything but which pixels are combined."""
+
+    in_steps = True
+
+    W_std: eqx.AbstractVar[float]
+    b_std: eqx.AbstractVar[float | None]
+    width: eqx.AbstractVar[int | None]
+    parameterization: eqx.AbstractVar[str]
+
+    def __check_init__(self):
+        name = type(self).__name__
+        if self.parameterization not in ("ntk", "standard"):
+            raise ValueError(f"{name} has the parameterization 'ntk' or 'standard', not {self.parameterization!r}.")
+        if self.width is not None and not (isinstance(self.width, int) and self.width > 0):
+            raise ValueError(f"{name} takes a width of 1 or more, not {self.width!r}.")
+        for label, std in (("W_std", self.W_std), ("b_std", self.b_std)):
+            if isinstance(std, int | float) and not 0 <= std < float("inf"):
+                raise ValueError(f"{name} takes a {label} of 0 or more, not {std!r}.")
+
+    @abstractmethod
+    def filter_size(self) -> int:
+        """The number of pixels that one output pixel sees."""
+
+    @abstractmethod
+    def combine(self, x: Array, state: State) -> Array:
+        """The sum over the filter of a covariance."""
+
+    @abstractmethod
+    def linear(self, W: Array, x: Array) -> Array:
+        """W x, without scale and bias."""
+
+    @abstractmethod
+    def filter_shape_(self) -> tuple[int, ...]:
+        """The leading shape of W."""
+
+    def propagate(self, state: State) -> State:
+        combined = state.map(lambda x: self.combine(x, state))
+        nngp, ntk = _rescaled(self, combined)
+        spatial = tuple(self.shape((*state.spatial, state.channels), None)[:-1])
+        changes = {"spatial": spatial, "channels": self.width, "gaussian": True, "weighted": True}
+        return replace(combined, nngp=nngp, ntk=ntk, after=type(self).__name__, **changes)
+
+    def rescaled(self, combined: State) -> tuple[Array, Array | None]:
+        """The new kernels from those whose pixels are combined."""
+        scale = self.W_std**2 / self.filter_size()
+        nngp = scale * combined.nngp
+        if self.b_std is not None:
+            nngp = nngp + self.b_std**2
+        if not combined.wants_ntk:
+            return nngp, None
+        ntk = nngp if self.parameterization == "ntk" else self._own_gradients(combined)
+        return nngp, ntk if combined.ntk is None else ntk + scale * combined.ntk
+
+    def _own_gradients(self, before: State) -> Array:
+        if before.channels is None:
+            raise ValueError(
+                f"{self!r} is in the standard parameterisation, whose NTK depends on the number of its inputs, and it "
+                f"follows {before.after} of unknown width. Give width= to the Dense or Conv before it."
+            )
+        own = before.channels * before.nngp
+        return own if self.b_std is None else own + 1
+
+    def draw(self, key, shape, width):
+        key_w, key_b = jax.random.split(key)
+        inputs, outputs = shape[-1], self.width or width
+        standard = self.parameterization == "standard"
+        scale = self.W_std / sqrt(inputs * self.filter_size()) if standard else 1.0
+        params = {"W": scale * jax.random.normal(key_w, (*self.filter_shape_(), inputs, outputs))}
+        if self.b_std is not None:
+            params["b"] = (self.b_std if standard else 1.0) * jax.random.normal(key_b, (outputs,))
+        return params
+
+    def forward(self, params, x, key):
+        W = params["W"].astype(x.dtype)
+        if self.parameterization == "standard":
+            y = self.linear(W, x)
+            return y if self.b_std is None else y + params["b"].astype(x.dtype)
+        y = self.W_std / sqrt(W.shape[-2] * self.filter_size()) * self.linear(W, x)
+        return y if self.b_std is None else y + self.b_std * params["b"].astype(x.dtype)
+
+
+_rescaled = jax.jit(lambda layer, combined: layer.rescaled(combined))
+
+
+class Dense(_Weights):
+    """A fully connected layer over the channels; pixels, where there are any, share it."""
+
+    W_std: float = 1.0
+    b_std: float | None = None
+    width: int | None = eqx.field(default=None, static=True, kw_only=True)
+    parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
+
+    def shape(self, shape, width):
+        return (*shape[:-1], self.width or width)
+
+    def filter_size(self):
+        return 1
+
+    def filter_shape_(self):
+        return ()
+
+    def combine(self, x, state):
+        return x
+
+    def linear(self, W, x):
+        return x @ W
+
+
+class Conv(_Weights):
+    """A convolution in one, two or three dimensions, as many as `filter_shape` has."""
+
+    filter_shape: tuple[int, ...] = eqx.field(static=True)
+    strides: tuple[int, ...] | None = eqx.field(default=None, static=True)
+    padding: str = eqx.field(default="VALID", static=True)
+    W_std: float = 1.0
+    b_std: float | None = None
+    width: int | None = eqx.field(default=None, static=True, kw_only=True)
+    parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
+
+    def __init__(
+        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk"
+    ):
+        filter_shape = filter_shape if isinstance(filter_shape, tuple | list) else (filter_shape,)
+        if not 1 <= len(filter_shape) <= 3:
+            raise ValueError(
+                f"Conv works in 1, 2 or 3 dimensions, and filter_shape={filter_shape!r} has {len(filter_shape)}."
+            )
+        self.filter_shape = per_axis("filter_shape", tuple(filter_shape), len(filter_shape))
+        self.strides = None if strides is None else per_axis("strides", strides, len(filter_shape))
+        check_padding(padding)
+        self.padding = padding
+        self.W_std, self.b_std, self.width, self.parameterization = W_std, b_std, width, parameterization
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return self.strides or (1,) * len(self.filter_shape)
+
+    def shape(self, shape, width):
+        spatial_rank(self, shape, len(self.filter_shape))
+        if self.padding != "SAME" and any(
+            size > length for size, length in zip(self.filter_shape, shape[:-1], strict=True)
+        ):
+            raise ValueError(
+                f"{self!r} is larger than its input of shape {shape}. Use a smaller filter or padding='SAME'."
+            )
+        windows = zip(shape[:-1], self.filter_shape, self.steps, strict=True)
+        return (*(window_count(*window, self.padding) for window in windows), self.width or width)
+
+    def filter_size(self):
+        return prod(self.filter_shape)
+
+    def filter_shape_(self):
+        return self.filter_shape
+
+    def combine(self, x, state):
+        rank = len(self.filter_shape)
+        first = x.ndim - (2 if state.pairs else 1) * rank
+        for i, (size, stride) in enumerate(zip(self.filter_shape, self.steps, strict=True)):
+            axes = (first + i, first + rank + i) if state.pairs else (first + i,)
+            x = window_sum(x, axes, size, stride, self.padding)
+        return x
+
+    def linear(self, W, x):
+        rank = len(self.filter_shape)
+        letters = "HWD"[:rank]
+        x = pad_axes(x, tuple(range(1, rank + 1)), self.filter_shape, self.steps, self.padding)
+        layout = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+        return jax.lax.conv_general_dilated(x, W, self.steps, "VALID", dimension_numbers=layout)

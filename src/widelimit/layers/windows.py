@@ -1,0 +1,67 @@
+"""Windows that slide over an axis: what convolutions and pools share.
+
+The kernel of a convolution needs the sum of a covariance over all displacements *common* to two pixels, that of a pool
+the sums over either pixel's window. Both are `window_sum`: along two axes at once, or along one after the other.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+PADDINGS = ("SAME", "VALID", "CIRCULAR")
+
+
+def per_axis(what: str, value, rank: int) -> tuple[int, ...]:
+    """`value` as whole positive numbers, one for each spatial axis."""
+    values = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
+    if len(values) != rank or not all(isinstance(v, int) and v > 0 for v in values):
+        raise ValueError(f"{what} takes {rank} whole positive number(s), one for each spatial axis, not {value!r}.")
+    return values
+
+
+def check_padding(padding: str) -> None:
+    if padding not in PADDINGS:
+        raise ValueError(f"padding is one of {', '.join(PADDINGS)}, not {padding!r}.")
+
+
+def window_count(length: int, size: int, stride: int, padding: str) -> int:
+    """How many windows fit an axis."""
+    return -(-length // stride) if padding != "VALID" else (length - size) // stride + 1
+
+
+def pad_widths(length: int, size: int, stride: int, padding: str) -> tuple[int, int]:
+    """How much is added at both ends."""
+    if padding == "VALID":
+        return 0, 0
+    total = max((window_count(length, size, stride, padding) - 1) * stride + size - length, 0)
+    return total // 2, total - total // 2
+
+
+def pad_axes(x: Array, axes: tuple[int, ...], sizes, strides, padding: str) -> Array:
+    """Zeros, or for CIRCULAR the other end, around the given axes."""
+    widths = [(0, 0)] * x.ndim
+    for axis, size, stride in zip(axes, sizes, strides, strict=True):
+        widths[axis] = pad_widths(x.shape[axis], size, stride, padding)
+    if not any(low or high for low, high in widths):
+        return x
+    return jnp.pad(x, widths, mode="wrap" if padding == "CIRCULAR" else "constant")
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def window_sum(x: Array, axes: tuple[int, ...], size: int, stride: int, padding: str) -> Array:
+    """The sum over the windows of axes of equal length, moving along all of them together.
+
+    Compiled by itself: compiled together with the activation before it, XLA computes that anew for every offset.
+    """
+    count = window_count(x.shape[axes[0]], size, stride, padding)
+    x = pad_axes(x, axes, (size,) * len(axes), (stride,) * len(axes), padding)
+    total = None
+    for offset in range(size):
+        cut = [slice(None)] * x.ndim
+        for axis in axes:
+            cut[axis] = slice(offset, offset + (count - 1) * stride + 1, stride)
+        part = x[tuple(cut)]
+        total = part if total is None else total + part
+    return total

@@ -1,0 +1,240 @@
+"""A network: layers in a row, read as an exact kernel or as a finite network.
+
+`exact.kernel` is the pure function for JAX users, `Network.kernel` the door for everybody: it checks the input, minds its
+precision and gives back what came in, NumPy or JAX.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from . import activations, layers
+from .activations import Activation, named, registered_name
+from .described import nested, plain
+from .exact import Kernels, kernel
+from .finite import empirical_kernel
+from .layers import FanInSum, FanOut, Flatten, Identity, Layer, Nonlinearity, Parallel, as_layer, parallel
+from .layers.base import step
+from .precision import checked_inputs, is_concrete, precision_of
+from .state import State
+
+WIDTH = 512  # of the finite reading, where none is said
+_READINGS = ("nngp", "ntk")
+
+_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal"))
+_empirical_kernel = jax.jit(empirical_kernel, static_argnames=("ntk",))
+
+
+class Network(Layer):
+    """Layers in a row; made by `serial`."""
+
+    layers: tuple[Layer, ...]
+    in_steps = True
+
+    # The readings of a layer, so that networks nest.
+
+    def shape(self, shape, width):
+        for layer in self.layers:
+            shape = layer.shape(shape, width)
+        return shape
+
+    def needs_pairs(self, after):
+        return self._needs(after)[0]
+
+    def _needs(self, after: bool) -> list[bool]:
+        """Whether pairs of different pixels are needed before each layer, and after the last."""
+        needs = [after]
+        for layer in reversed(self.layers):
+            needs.append(layer.needs_pairs(needs[-1]))
+        return needs[::-1]
+
+    def propagate(self, state):
+        needs = self._needs(_each(state)[0].keep_pairs)
+        for layer, before, after in zip(self.layers, needs[:-1], needs[1:], strict=True):
+            ready = [replace(s if before else s.diagonal(), keep_pairs=after) for s in _each(state)]
+            state = step(layer, ready if isinstance(state, list) else ready[0])
+        return state
+
+    def draw(self, key, shape, width):
+        params = []
+        for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
+            params.append(layer.draw(own, shape, width))
+            shape = layer.shape(shape, width)
+        return tuple(params)
+
+    def forward(self, params, x, key):
+        keys = [None] * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
+        for layer, own, k in zip(self.layers, params, keys, strict=True):
+            x = layer.forward(own, x, k)
+        return x
+
+    # What users call.
+
+    def kernel(self, x1, x2=None, get: str | Sequence[str] = _READINGS, diagonal: bool = False):
+        """The exact kernels between the rows of x1 and those of x2, or with x2=None of x1 with itself.
+
+        `get` is "nngp", "ntk", or a tuple of both, which gives `Kernels`; only what is asked for is computed.
+        `diagonal=True` gives only K(x, x) of every row of x1. NumPy arrays give NumPy arrays, computed in their own
+        precision (integers in float32); JAX arrays keep their dtype and may be traced.
+        """
+        names = _readings(get)
+        if diagonal and x2 is not None:
+            raise ValueError("diagonal=True gives K(x1, x1) alone, but x2 was given too. Leave x2 out.")
+        x1, x2 = checked_inputs(x1, x2)
+        self.shape(x1.shape[1:], None)
+        net, x1, x2 = _without_leading_flatten(self, x1, x2)
+        with precision_of(x1) as finish:
+            wanted = {"ntk": "ntk" in names, "diagonal": diagonal}
+            by_layers = x1.ndim > 2 and is_concrete((net, x1, x2))
+            result = kernel(net, x1, x2, **wanted, eager=True) if by_layers else _kernel(net, x1, x2, **wanted)
+            result = finish(result)
+        return _choose(result, get)
+
+    def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
+        """Random parameters of the finite network; `width` is that of every layer without one of its own."""
+        shape = tuple(input_shape)
+        self.shape(shape, width)
+        return self.draw(key, shape, width)
+
+    def apply(self, params, x, key: PRNGKeyArray | None = None):
+        """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
+        x, _ = checked_inputs(x, None)
+        with precision_of(x) as finish:
+            return finish(self.forward(params, jnp.asarray(x), key))
+
+    def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
+        """The shape of one output of the finite network."""
+        return self.shape(tuple(input_shape), width)
+
+    def empirical_kernel(
+        self, params, x1, x2=None, get: str | Sequence[str] = _READINGS, key: PRNGKeyArray | None = None
+    ):
+        """The kernels of one finite network, averaged over its output channels.
+
+        With weights in the last layer the mean of "nngp" over draws of the parameters is near `kernel`'s at any width,
+        and both come nearer as the width grows.
+        """
+        names = _readings(get)
+        x1, x2 = checked_inputs(x1, x2)
+        with precision_of(x1) as finish:
+            result = finish(_empirical_kernel(self, params, x1, x1 if x2 is None else x2, ntk="ntk" in names, key=key))
+        return _choose(result, get)
+
+    def to_json(self) -> str:
+        """The network as JSON text; `from_json` reads it back."""
+        return json.dumps({"widelimit": _FORMAT, "network": _describe(self)}, indent=1)
+
+    def __repr__(self):
+        return nested("serial", self.layers)
+
+
+def _readings(get: str | Sequence[str]) -> tuple[str, ...]:
+    names = (get,) if isinstance(get, str) else tuple(get)
+    if not names or any(name not in _READINGS for name in names):
+        raise ValueError(f"get is 'nngp', 'ntk' or a tuple of these, not {get!r}.")
+    return names
+
+
+def _choose(result: Kernels, get: str | Sequence[str]) -> Any:
+    if isinstance(get, str):
+        return getattr(result, get)
+    return Kernels(*(getattr(result, name) if name in get else None for name in _READINGS))
+
+
+def _without_leading_flatten(net: Network, x1, x2):
+    """Images that are flattened at once are rows: pair them as rows."""
+    while x1.ndim > 2 and net.layers and isinstance(net.layers[0], Flatten):
+        net = Network(net.layers[1:])
+        x1, x2 = (None if x is None else x.reshape(len(x), -1) for x in (x1, x2))
+    return net, x1, x2
+
+
+def _each(state) -> list[State]:
+    return state if isinstance(state, list) else [state]
+
+
+def serial(*layers) -> Network:
+    """Layers in a row. Activations, and their names, count as layers."""
+    return Network(tuple(as_layer(layer) for layer in layers))
+
+
+def repeat(layer, n: int) -> Network:
+    """n independent copies of a layer in a row."""
+    if not (isinstance(n, int) and n >= 0):
+        raise ValueError(f"repeat takes a whole number of copies, not {n!r}.")
+    return serial(*[layer] * n)
+
+
+def residual(*layers) -> Network:
+    """The layers in a row plus a short way around them."""
+    return serial(FanOut(2), parallel(serial(*layers), Identity()), FanInSum())
+
+
+# JSON: {"serial": [...]}, {"parallel": [...]}, {"Dense": {"W_std": 1.5}}, {"registered": "my activation"}.
+
+_FORMAT = 1
+_CLASSES = {
+    name: value
+    for module in (activations, layers)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, Layer | Activation)
+}
+
+
+def _describe(part: Any) -> Any:
+    if isinstance(part, Network):
+        return {"serial": [_describe(layer) for layer in part.layers]}
+    if isinstance(part, Parallel):
+        return {"parallel": [_describe(layer) for layer in part.layers]}
+    if isinstance(part, Nonlinearity):
+        return _describe(part.activation)
+    if isinstance(part, Activation) and (name := registered_name(part)) is not None:
+        return {"registered": name}
+    values = part.arguments()
+    if any(callable(value) and not isinstance(value, Activation) for value in values.values()):
+        raise TypeError(
+            f"{part!r} holds a function, which JSON cannot. Give it a name with widelimit.register('my_activation', ...) "
+            "before saving, and before loading."
+        )
+    return {
+        type(part).__name__: {k: _describe(v) if isinstance(v, Activation) else plain(v) for k, v in values.items()}
+    }
+
+
+def _rebuild(data: Any) -> Any:
+    if not (isinstance(data, dict) and len(data) == 1):
+        raise ValueError(f"Not a part of a network: {data!r}. Each part is one name with its parameters.")
+    ((name, value),) = data.items()
+    if name == "serial":
+        return serial(*map(_rebuild, value))
+    if name == "parallel":
+        return parallel(*map(_rebuild, value))
+    if name == "registered":
+        return named(value)
+    if name not in _CLASSES:
+        raise ValueError(f"There is no layer or activation {name!r}. Was the file written by a newer widelimit?")
+    values = {
+        k: _rebuild(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v for k, v in value.items()
+    }
+    try:
+        return _CLASSES[name](**values)
+    except TypeError as error:
+        raise ValueError(f"{name} cannot be made of {values!r}: {error}.") from None
+
+
+def from_json(text: str) -> Network:
+    """The network that `Network.to_json` wrote. Nothing is imported or executed."""
+    try:
+        data = json.loads(text)
+        version, network = data["widelimit"], data["network"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"This is not the JSON of a network: {error!r}. Write one with net.to_json().") from None
+    if version != _FORMAT:
+        raise ValueError(f"The network is in format {version!r} and this widelimit reads {_FORMAT}. Update widelimit.")
+    rebuilt = _rebuild(network)
+    return rebuilt if isinstance(rebuilt, Network) else serial(rebuilt)

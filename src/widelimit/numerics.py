@@ -1,0 +1,174 @@
+"""The small numerical tools that everything else stands on.
+
+Three habits keep NaN out of the library, and they live here:
+
+* a root or a quotient that may meet zero is guarded twice (`safe_sqrt`, `safe_divide`): once so that its value is
+  right, once so that its derivative is zero rather than NaN;
+* 1 - c^2 is written (1 - c)(1 + c), which keeps its digits where c is near 1;
+* a cosine that its own rounding error cannot tell from 1 or -1 *is* 1 or -1 (`cosine`).
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import pi
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import special
+
+# The rounding error of cov / (a * b), in units of the machine epsilon, when cov, a and b each carry a few roundings.
+ULPS = 8.0
+
+
+def safe_sqrt(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The square root of max(x, 0), with derivative 0 at 0."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+
+
+def safe_divide(x: Array, y: Array) -> Array:
+    """x / y, and 0 where y is 0, with finite derivatives."""
+    nonzero = y != 0
+    return jnp.where(nonzero, x / jnp.where(nonzero, y, 1), 0)
+
+
+def safe_log(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The logarithm of x, and the most negative finite number where x is 0."""
+    positive = x > 0
+    return jnp.where(positive, jnp.log(jnp.where(positive, x, 1)), jnp.finfo(x.dtype).min)
+
+
+def cosine(cov: Array, a: Array, b: Array, ulps: float = ULPS) -> Array:
+    """The cosine cov / (a b), between -1 and 1, and 0 where a or b is 0.
+
+    Where it is within `ulps` roundings of 1 or -1 it is set there. The angle of such a pair is pure rounding noise, and
+    a slope with a kink turns noise of size eps into noise of size sqrt(eps): three equal rows would give a kernel matrix
+    with an eigenvalue below -1e-9. Set to exactly 1, equal rows have equal kernels.
+    """
+    one = jnp.ones((), a.dtype)
+    c = cov * safe_divide(one, a) * safe_divide(one, b)  # the divisions are per input, not per pair
+    margin = 1 - ulps * jnp.finfo(c.dtype).eps
+    return jnp.where(c >= margin, 1, jnp.where(c <= -margin, -1, c)).astype(c.dtype)
+
+
+# arccos(x) / sqrt(1 - x) and sqrt(1 + x) are smooth on [0, 1], and so is arctan(t) / t as a function of t^2. The nearest
+# singularity is at -1, so a polynomial of degree n is off by 5.8^-n, and together with one root it is several times
+# faster on a CPU than the functions of the C library. A root is a step that XLA does not repeat, so one is better than two.
+
+
+@lru_cache
+def _fit(fn: Callable[[np.ndarray], np.ndarray], degree: int) -> tuple[float, ...]:
+    """Ascending coefficients in 2x - 1 of the polynomial nearest to fn on [0, 1]."""
+    z = np.cos(np.pi * (np.arange(4 * degree) + 0.5) / (4 * degree))
+    chebyshev = np.polynomial.chebyshev.chebfit(z, fn((1 + z) / 2), degree)
+    return tuple(np.polynomial.chebyshev.cheb2poly(chebyshev).tolist())
+
+
+def _arccos_part(x: np.ndarray) -> np.ndarray:
+    return 2 * np.arcsin(np.sqrt((1 - x) / 2)) / np.sqrt(1 - x)
+
+
+def _sine_part(x: np.ndarray) -> np.ndarray:
+    return np.sqrt(1 + x)
+
+
+def _arctan_part(x: np.ndarray) -> np.ndarray:
+    return np.arctan(np.sqrt(x)) / np.sqrt(x)
+
+
+def _smooth(fn: Callable[[np.ndarray], np.ndarray], x: Array) -> Array:
+    return polynomial(_fit(fn, 22 if x.dtype == jnp.float64 else 10), 2 * x - 1)
+
+
+@jax.custom_jvp
+def sine(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """sqrt(1 - c^2), with derivative 0 where c is 1 or -1."""
+    return jnp.sqrt(jnp.maximum(1 - abs(c), 0)) * _smooth(_sine_part, abs(c))
+
+
+@sine.defjvp
+def _sine_jvp(primals, tangents):
+    (c,), (dc,) = primals, tangents
+    s = sine(c)
+    return s, -safe_divide(c * dc, s)
+
+
+@jax.custom_jvp
+def angle(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """arccos(c) with every digit near c = 1, and derivative 0 where c is 1 or -1."""
+    acute = jnp.sqrt(jnp.maximum(1 - abs(c), 0)) * _smooth(_arccos_part, abs(c))
+    return jnp.where(c < 0, pi - acute, acute)
+
+
+@angle.defjvp
+def _angle_jvp(primals, tangents):
+    (c,), (dc,) = primals, tangents
+    return angle(c), -safe_divide(dc, sine(c))
+
+
+@jax.custom_jvp
+def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """arctan(y / x) for x > 0."""
+    size = abs(y)
+    t = jnp.minimum(size, x) / jnp.maximum(size, x)
+    small = t * _smooth(_arctan_part, t * t)
+    return jnp.sign(y) * jnp.where(size > x, pi / 2 - small, small)
+
+
+@arctan2.defjvp
+def _arctan2_jvp(primals, tangents):
+    (y, x), (dy, dx) = primals, tangents
+    norm = jnp.hypot(x, y)
+    return arctan2(y, x), ((x / norm) * dy - (y / norm) * dx) / norm
+
+
+def spread(value: Array, *others: Array) -> Array:
+    """`value` in the shape that it and the others broadcast to."""
+    return jnp.broadcast_to(value, jnp.broadcast_shapes(value.shape, *(other.shape for other in others)))
+
+
+def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+    """The polynomial with these ascending coefficients, by Horner's rule."""
+    total = jnp.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
+
+
+@lru_cache
+def legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss-Legendre rule on [0, 1]."""
+    x, w = special.roots_legendre(nodes)
+    return (x + 1) / 2, w / 2
+
+
+def graded(nodes: int, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """A Gauss-Legendre rule on [0, 1] with its nodes drawn towards both ends: x^p / (x^p + (1 - x)^p)."""
+    x, w = legendre(nodes)
+    low, high = x**power, (1 - x) ** power
+    return low / (low + high), w * power * (x * (1 - x)) ** (power - 1) / (low + high) ** 2
+
+
+@lru_cache
+def _erfcx_coefficients() -> tuple[float, ...]:
+    """Chebyshev coefficients of (1 + 2x) erfcx(x) in y = (x - 3.75) / (x + 3.75), which is smooth on all of [-1, 1]."""
+    degree = 30
+    y = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
+    x = 3.75 * (1 + y) / (1 - y)
+    return tuple(np.polynomial.chebyshev.chebfit(y, (1 + 2 * x) * special.erfcx(x), degree).tolist())
+
+
+def erfcx(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """exp(x^2) erfc(x) for x >= 0, to a few roundings (`jax.scipy.special` has it only from JAX 0.10.1 on)."""
+    y = (x - 3.75) / (x + 3.75)
+    ahead, after = jnp.zeros_like(x), jnp.zeros_like(x)
+    for coefficient in reversed(_erfcx_coefficients()[1:]):  # Clenshaw's recurrence
+        ahead, after = 2 * y * ahead - after + coefficient, ahead
+    return (y * ahead - after + _erfcx_coefficients()[0]) / (1 + 2 * x)
+
+
+def derivative(fn):
+    """The derivative of a function that acts element by element."""
+    return lambda t: jax.jvp(fn, (t,), (jnp.ones_like(t),))[1]

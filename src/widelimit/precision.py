@@ -1,0 +1,80 @@
+"""Input at the border: checked, and computed in its own precision.
+
+NumPy input gives NumPy output: float64 is computed in float64 inside a scope of its own, whatever JAX's global setting;
+integers, booleans and float16 become float32. JAX arrays keep their dtype. Nothing is ever silently cut down.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def checked_inputs(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Both inputs as arrays of one kind and dtype, with a batch and a channel axis, finite and of matching shape."""
+    jaxy = any(isinstance(x, jax.Array) for x in (x1, x2))
+    x1 = _array("x1", x1, jaxy)
+    if x2 is None:
+        return x1, None
+    x2 = _array("x2", x2, jaxy)
+    if x1.shape[1:] != x2.shape[1:]:
+        what = "channels" if x1.shape[1:-1] == x2.shape[1:-1] else "shapes"
+        raise ValueError(
+            f"x1 and x2 have different {what}: {x1.shape} and {x2.shape}. All axes but the first must agree."
+        )
+    dtype = jnp.result_type(x1, x2) if jaxy else np.result_type(x1, x2)
+    return x1.astype(dtype), x2.astype(dtype)
+
+
+def is_concrete(tree: Any) -> bool:
+    """Whether no leaf is a value that JAX is tracing."""
+    array = type(jnp.zeros(()))
+    return all(type(leaf) is array or not isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree))
+
+
+def _array(name: str, x: Any, jaxy: bool) -> Any:
+    if jaxy:
+        x = jnp.asarray(x)
+        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
+    else:
+        try:
+            x = np.asarray(x)
+            x = (
+                x
+                if x.dtype in (np.float32, np.float64)
+                else x.astype(np.float32 if x.dtype.kind in "iubf" else np.float64)
+            )
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name} is not an array of numbers: {error}. Give an array of shape (n, ..., channels)."
+            ) from None
+    if x.ndim < 2:
+        raise ValueError(
+            f"{name} has the shape {x.shape}. Give one row for each input, (n, channels) or (n, height, width, channels); "
+            f"a single input x is x[None]."
+        )
+    if 0 in x.shape[1:]:
+        raise ValueError(f"{name} has the shape {x.shape}: an axis other than the first is empty.")
+    _refuse_non_finite(name, x)
+    return x
+
+
+def _refuse_non_finite(name: str, x: Any) -> None:
+    if not is_concrete(x) or bool(np.isfinite(x).all() if isinstance(x, np.ndarray) else jnp.isfinite(x).all()):
+        return
+    x = np.asarray(x, np.float64)
+    place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
+    raise ValueError(f"{name} is not finite: {x[place]} at {place}. Remove or impute such values.")
+
+
+@contextmanager
+def precision_of(x: Any) -> Iterator[Callable]:
+    """A scope in which x keeps its precision, and the function that turns a result into the kind of x."""
+    if isinstance(x, jax.Array):
+        yield lambda result: result
+        return
+    with jax.enable_x64(x.dtype == np.float64):
+        yield lambda result: jax.tree.map(np.asarray, result)

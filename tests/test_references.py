@@ -1,0 +1,81 @@
+"""Duals, radial coefficients and network kernels against the reference values."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import references
+import widelimit as wl
+from helpers import stax
+
+
+def _columns(rows, *names):
+    return (np.array([row[name] for row in rows]) for name in names)
+
+
+def _scale(fn, act, a, b):
+    return np.sqrt(np.asarray(fn(act, a, a, np.ones_like(a))) * np.asarray(fn(act, b, b, np.ones_like(b))))
+
+
+@pytest.mark.parametrize("name", references.by_activation("dual"))
+@pytest.mark.parametrize("which", ["k", "dk"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_duals(name, which, dtype, x64):
+    rows = references.by_activation("dual")[name]
+    act, fn = references.activation(rows[0]), wl.dual if which == "k" else wl.dual_slope
+    rows = [row for row in rows if row[which] is not None]
+    if not rows:  # the slope of the step
+        a, b, c = _columns(references.by_activation("dual")[name], "a", "b", "c")
+        assert not np.any(fn(act, a, b, c))
+        return
+    a, b, c, expected = _columns(rows, "a", "b", "c", which)
+    computed = np.asarray(fn(act, *(v.astype(dtype) for v in (a, b, c))))
+    assert computed.dtype == dtype
+    if dtype == np.float32:
+        # the inputs are rounded too: compare with float64 at the rounded inputs
+        a, b, c = (v.astype(np.float32).astype(np.float64) for v in (a, b, c))
+        expected, tolerance = np.asarray(fn(act, a, b, c)), 2e-6
+    else:
+        tolerance = 1e-9 if rows[0]["activation"] in references.NUMERICAL else 1e-12
+    np.testing.assert_array_less(abs(computed - expected), tolerance * _scale(fn, act, a, b) + 1e-300)
+
+
+@pytest.mark.parametrize("name", references.by_activation("rl"))
+def test_radial(name, x64):
+    rows = references.by_activation("rl")[name]
+    act = references.activation(rows[0])
+    a, r = _columns(rows, "a", "r")
+    computed = np.asarray(act.radial(jnp.asarray(a), 16))
+    scale = np.sqrt(np.asarray(wl.dual(act, a, a, np.ones_like(a))))
+    np.testing.assert_array_less(np.max(abs(computed - r), axis=1), 1e-12 * scale)
+
+
+@pytest.mark.parametrize("row", references.values()["networks"]["ntk"], ids=lambda r: f"{r['activation']}{r['depth']}")
+def test_fully_connected(row):
+    data = references.values()["networks"]
+    x1, x2 = np.array(data["X1"]), np.array(data["X2"])
+    act = references.activation(row)
+    for suffix, first in (("div_d", wl.Dense()), ("literal", wl.Dense(x1.shape[1] ** 0.5))):
+        net = wl.serial(first, *[act, wl.Dense()] * row["depth"])
+        for get in ("nngp", "ntk"):
+            expected = np.array(row[f"{get}_{suffix}"])
+            given = (x1, x2) if expected.shape == (3, 2) else (x1,)
+            np.testing.assert_allclose(net.kernel(*given, get=get), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("row", references.values()["networks"]["cntk"], ids=lambda r: f"{r['activation']}{r['L']}")
+def test_convolutional(row):
+    data = references.values()["networks"]
+    x1, x2 = np.array(data["images1"]), np.array(data["images2"])
+    conv = wl.Conv((row["q"],) * 2, padding="SAME")
+    net = wl.serial(*[conv, references.activation(row)] * row["L"], wl.GlobalAvgPool(), wl.Dense())
+    for get in ("nngp", "ntk"):
+        np.testing.assert_allclose(net.kernel(x1, x2, get=get), row[f"nt_default_{get}"], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", references.neural_tangents(), ids=lambda case: case["name"])
+def test_neural_tangents(case):
+    net = eval(case["stax"], {"stax": stax})
+    kernels = net.kernel(case["x1"], case["x2"])
+    for get in ("nngp", "ntk"):
+        np.testing.assert_allclose(getattr(kernels, get), case[get], rtol=1e-10, atol=1e-10)
