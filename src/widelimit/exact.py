@@ -20,6 +20,7 @@ from .numerics import ULPS
 from .state import State, Tape
 
 _CHUNK = 2**18  # covariances in flight at a time
+_TILES = 8  # along a side of a symmetric matrix: an eighth of its half is computed twice
 
 
 class Kernels(NamedTuple):
@@ -29,21 +30,16 @@ class Kernels(NamedTuple):
     ntk: Any
 
 
-def kernel(
-    net: Layer, x1: Array, x2: Array | None = None, *, ntk: bool = True, diagonal: bool = False, eager: bool = False
-) -> Kernels:
-    """NNGP and NTK between the rows of x1 and x2; of x1 with itself, exactly symmetric, where x2 is None.
-
-    `eager` compiles layers, not networks, which is the faster way for images on a CPU but not for a traced computation.
-    """
+def kernel(net: Layer, x1: Array, x2: Array | None = None, *, ntk: bool = True, diagonal: bool = False) -> Kernels:
+    """NNGP and NTK between the rows of x1 and x2; of x1 with itself, exactly symmetric, where x2 is None."""
     x1 = jnp.asarray(x1)
-    own1, kept1 = _own(net, x1, ntk, eager)
+    own1, kept1 = _own(net, x1, ntk)
     if diagonal:
         return own1
     if x2 is None:
-        return _symmetric(net, x1, own1, kept1, ntk, eager)
+        return _symmetric(net, x1, own1, kept1, ntk)
     x2 = jnp.asarray(x2)
-    return _rectangular(net, x1, x2, kept1, _own(net, x2, ntk, eager)[1], ntk, eager)
+    return _rectangular(net, x1, x2, kept1, _own(net, x2, ntk)[1], ntk)
 
 
 def _start(net: Layer, nngp: Array, ntk: bool, tape: Tape, x: Array) -> State:
@@ -84,14 +80,14 @@ def _covariance(paired: bool, x1: Array, x2: Array) -> Array:
     return products.reshape(x1.shape[0], *x1.shape[1:-1], *x1.shape[1:-1])
 
 
-def _own(net: Layer, x: Array, ntk: bool, eager: bool) -> tuple[Kernels, list[Array]]:
+def _own(net: Layer, x: Array, ntk: bool) -> tuple[Kernels, list[Array]]:
     """K(x, x) of every input, and the variances met on the way."""
 
     def run(x):
         result, tape = _finish(net, _start(net, _covariance(_paired(net, x), x, x), ntk, Tape(), x))
         return result, [own for own, _ in tape.entries]
 
-    return run(x) if x.ndim == 2 else _in_chunks(lambda i: run(x[i]), x.shape[0], _chunk(net, x), eager)
+    return run(x) if x.ndim == 2 else _in_chunks(lambda i: run(x[i]), x.shape[0], _chunk(net, x))
 
 
 def _chunk(net: Layer, x: Array) -> int:
@@ -99,21 +95,17 @@ def _chunk(net: Layer, x: Array) -> int:
     return max(1, _CHUNK // (pixels**2 if _paired(net, x) else pixels))
 
 
-def _in_chunks(fn: Callable, count: int, size: int, eager: bool) -> Any:
+def _in_chunks(fn: Callable, count: int, size: int) -> Any:
     """fn on the indices 0 .. count - 1, `size` at a time."""
     size = max(1, min(size, count))
     chunks = ceil(count / size)
-    indices = np.minimum(np.arange(chunks * size), max(count - 1, 0)).reshape(chunks, size)
-    if eager and chunks:
-        parts = [jax.block_until_ready(fn(chunk)) for chunk in indices]
-        results = jax.tree.map(lambda *part: jnp.concatenate(part), *parts)
-    else:  # the backward pass recomputes a chunk instead of keeping all of its layers
-        results = jax.lax.map(jax.checkpoint(fn), jnp.asarray(indices))
-        results = jax.tree.map(lambda r: r.reshape(chunks * size, *r.shape[2:]), results)
-    return jax.tree.map(lambda r: r[:count], results)
+    indices = jnp.minimum(jnp.arange(chunks * size), max(count - 1, 0)).reshape(chunks, size)
+    # The backward pass computes a chunk again instead of keeping all of its layers.
+    results = jax.lax.map(jax.checkpoint(fn), indices)
+    return jax.tree.map(lambda r: r.reshape(chunks * size, *r.shape[2:])[:count], results)
 
 
-def _pairs(net, x1, x2, kept1, kept2, ntk, eager, count: int, indices: Callable) -> Kernels:
+def _pairs(net, x1, x2, kept1, kept2, ntk, count: int, indices: Callable) -> Kernels:
     """The kernels of a list of pairs, whose places in x1 and x2 are indices(0 .. count - 1)."""
 
     def run(p):
@@ -121,30 +113,27 @@ def _pairs(net, x1, x2, kept1, kept2, ntk, eager, count: int, indices: Callable)
         tape = Tape(tuple((v1[i], v2[j]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
         return _finish(net, _start(net, _covariance(_paired(net, x1), x1[i], x2[j]), ntk, tape, x1))[0]
 
-    return _in_chunks(run, count, _chunk(net, x1), eager)
+    return _in_chunks(run, count, _chunk(net, x1))
 
 
-def _rectangular(net, x1, x2, kept1, kept2, ntk, eager) -> Kernels:
+def _rectangular(net, x1, x2, kept1, kept2, ntk) -> Kernels:
     n1, n2 = x1.shape[0], x2.shape[0]
     if x1.ndim == 2:
         nngp = jnp.matmul(x1, x2.T, precision="highest") / x1.shape[-1]
         tape = Tape(tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
         return _finish(net, _start(net, nngp, ntk, tape, x1))[0]
-    result = _pairs(net, x1, x2, kept1, kept2, ntk, eager, n1 * n2, lambda p: (p // max(n2, 1), p % max(n2, 1)))
+    result = _pairs(net, x1, x2, kept1, kept2, ntk, n1 * n2, lambda p: (p // max(n2, 1), p % max(n2, 1)))
     return jax.tree.map(lambda r: r.reshape(n1, n2, *r.shape[1:]), result)
 
 
-def _symmetric(net, x, own, kept, ntk, eager) -> Kernels:
+def _symmetric(net, x, own, kept, ntk) -> Kernels:
     n = x.shape[0]
     if n < 2:
-        return jax.tree.map(lambda d: d[:, None], own)
+        return jax.tree.map(lambda d: d[:, None][:, :n], own)
     if x.ndim == 2:
-        nngp = fold(jnp.matmul(x, x.T, precision="highest") / x.shape[-1])
-        tape = Tape(tuple((fold_rows(v), fold_columns(v)) for v in kept), recording=False)
-        result, _ = _finish(net, _start(net, nngp, ntk, tape, x))
-        return jax.tree.map(unfold, result, own)
+        return _symmetric_rows(net, x, own, kept, ntk)
     # Every unordered pair once: row i with the rows that follow it at a distance of up to n/2, counting round.
-    result = _pairs(net, x, x, kept, kept, ntk, eager, n * (n - 1) // 2, lambda p: (p % n, (p % n + p // n + 1) % n))
+    result = _pairs(net, x, x, kept, kept, ntk, n * (n - 1) // 2, lambda p: (p % n, (p % n + p // n + 1) % n))
     i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
     ahead, behind = (j - i) % n, (i - j) % n
     forward = (ahead < behind) | ((ahead == behind) & (i < j))
@@ -158,36 +147,26 @@ def _symmetric(net, x, own, kept, ntk, eager) -> Kernels:
     return jax.tree.map(matrix, result, own)
 
 
-# A symmetric matrix in half the space, without gathering: the upper triangle of its lower half, turned by half a circle,
-# fills the places on and under the diagonal of its upper half.
+def _symmetric_rows(net: Layer, x: Array, own: Kernels, kept: list[Array], ntk: bool) -> Kernels:
+    """The same for inputs without pixels: the tiles on and above the diagonal, all at once."""
+    n = x.shape[0]
+    side = min(n, _TILES)
+    size = ceil(n / side)
+    upper = np.triu_indices(side)
 
+    def tiles(v):
+        """The rows of v, repeated at the end to fill the last tile."""
+        return v[jnp.minimum(jnp.arange(side * size), n - 1)].reshape(side, size, *v.shape[1:])
 
-def _upper(n: int) -> tuple[int, Array]:
-    half = (n + 1) // 2
-    return half, jnp.arange(n)[None, :] > jnp.arange(half)[:, None]
-
-
-def fold(matrix: Array) -> Array:
-    """The entries of a symmetric (n, n) matrix, each once, as an array of ceil(n/2) rows."""
-    half, upper = _upper(matrix.shape[0])
-    return jnp.where(upper, matrix[:half], matrix[::-1, ::-1][:half])
-
-
-def fold_rows(v: Array) -> Array:
-    """For every entry of the folded matrix, v of its row."""
-    half, upper = _upper(v.shape[0])
-    return jnp.where(upper, v[:half, None], v[::-1][:half, None])
-
-
-def fold_columns(v: Array) -> Array:
-    """For every entry of the folded matrix, v of its column."""
-    _, upper = _upper(v.shape[0])
-    return jnp.where(upper, v[None, :], v[::-1][None, :])
-
-
-def unfold(folded: Array, diagonal: Array) -> Array:
-    """The symmetric matrix of a folded one, with the given diagonal."""
-    n = folded.shape[1]
-    rows = jnp.concatenate([folded, folded[::-1, ::-1][n % 2 :]])
+    rows = tiles(x)
+    nngp = jnp.einsum("kic,kjc->kij", rows[upper[0]], rows[upper[1]], precision="highest") / x.shape[-1]
+    entries = tuple((tiles(v)[upper[0], :, None], tiles(v)[upper[1], None, :]) for v in kept)
+    result, _ = _finish(net, _start(net, nngp, ntk, Tape(entries, recording=False), x))
     i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
-    return jnp.where(i < j, rows, jnp.where(i > j, rows.T, diagonal[:, None]))
+
+    def matrix(values, diagonal):
+        grid = jnp.zeros((side, side, size, size), values.dtype).at[upper].set(values)
+        full = grid.transpose(0, 2, 1, 3).reshape(side * size, side * size)[:n, :n]
+        return jnp.where(i < j, full, jnp.where(i > j, full.T, diagonal[:, None]))
+
+    return jax.tree.map(matrix, result, own)

@@ -12,6 +12,7 @@ is also the quickest way to the exact kernel.
 from collections.abc import Callable
 from functools import lru_cache
 from math import pi, sqrt
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,7 @@ def _reach(degree: int) -> float:
     return 6.5 + 0.9 * (2 * degree) ** 0.5
 
 
-def hermite(degree: int, t: Array) -> list[Array]:
+def hermite(degree: int, t: Any) -> list[Any]:
     """The normalised Hermite polynomials h_0 .. h_degree at t, by their stable three-term recurrence."""
     values = [t * 0 + 1, t]
     for n in range(1, degree):

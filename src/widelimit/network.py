@@ -19,8 +19,7 @@ from .described import nested, plain
 from .exact import Kernels, kernel
 from .finite import empirical_kernel
 from .layers import FanInSum, FanOut, Flatten, Identity, Layer, Nonlinearity, Parallel, as_layer, parallel
-from .layers.base import step
-from .precision import checked_inputs, is_concrete, precision_of
+from .precision import checked_inputs, precision_of
 from .state import State
 
 WIDTH = 512  # of the finite reading, where none is said
@@ -34,7 +33,6 @@ class Network(Layer):
     """Layers in a row; made by `serial`."""
 
     layers: tuple[Layer, ...]
-    in_steps = True
 
     # The readings of a layer, so that networks nest.
 
@@ -57,7 +55,7 @@ class Network(Layer):
         needs = self._needs(_each(state)[0].keep_pairs)
         for layer, before, after in zip(self.layers, needs[:-1], needs[1:], strict=True):
             ready = [replace(s if before else s.diagonal(), keep_pairs=after) for s in _each(state)]
-            state = step(layer, ready if isinstance(state, list) else ready[0])
+            state = layer.propagate(ready if isinstance(state, list) else ready[0])
         return state
 
     def draw(self, key, shape, width):
@@ -89,10 +87,7 @@ class Network(Layer):
         self.shape(x1.shape[1:], None)
         net, x1, x2 = _without_leading_flatten(self, x1, x2)
         with precision_of(x1) as finish:
-            wanted = {"ntk": "ntk" in names, "diagonal": diagonal}
-            by_layers = x1.ndim > 2 and is_concrete((net, x1, x2))
-            result = kernel(net, x1, x2, **wanted, eager=True) if by_layers else _kernel(net, x1, x2, **wanted)
-            result = finish(result)
+            result = finish(_kernel(net, x1, x2, ntk="ntk" in names, diagonal=diagonal))
         return _choose(result, get)
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
@@ -104,6 +99,9 @@ class Network(Layer):
     def apply(self, params, x, key: PRNGKeyArray | None = None):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
         x, _ = checked_inputs(x, None)
+        expected = jax.eval_shape(lambda key: self.draw(key, x.shape[1:], WIDTH), jax.random.key(0))
+        if str(jax.tree.structure(params)) != str(jax.tree.structure(expected)):
+            raise ValueError("The parameters are not those of this network. Make them with net.init(key, input_shape).")
         with precision_of(x) as finish:
             return finish(self.forward(params, jnp.asarray(x), key))
 
@@ -210,14 +208,12 @@ def _rebuild(data: Any) -> Any:
     if not (isinstance(data, dict) and len(data) == 1):
         raise ValueError(f"Not a part of a network: {data!r}. Each part is one name with its parameters.")
     ((name, value),) = data.items()
-    if name == "serial":
-        return serial(*map(_rebuild, value))
-    if name == "parallel":
-        return parallel(*map(_rebuild, value))
-    if name == "registered":
+    if name in ("serial", "parallel") and isinstance(value, list):
+        return (serial if name == "serial" else parallel)(*map(_rebuild, value))
+    if name == "registered" and isinstance(value, str):
         return named(value)
-    if name not in _CLASSES:
-        raise ValueError(f"There is no layer or activation {name!r}. Was the file written by a newer widelimit?")
+    if name not in _CLASSES or not isinstance(value, dict):
+        raise ValueError(f"There is no layer or activation {data!r}. Was it written by a newer widelimit?")
     values = {
         k: _rebuild(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v for k, v in value.items()
     }

@@ -29,10 +29,14 @@ def checked_inputs(x1: Any, x2: Any) -> tuple[Any, Any]:
     return x1.astype(dtype), x2.astype(dtype)
 
 
-def is_concrete(tree: Any) -> bool:
-    """Whether no leaf is a value that JAX is tracing."""
-    array = type(jnp.zeros(()))
-    return all(type(leaf) is array or not isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree))
+def common_arrays(*values: Any) -> list[Any]:
+    """Numbers and arrays as arrays of one kind, JAX if any is, and one floating dtype."""
+    if any(isinstance(value, jax.Array) for value in values):
+        dtype = jnp.result_type(*values)
+        return [jnp.asarray(v, dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.float32) for v in values]
+    dtypes = [np.asarray(v).dtype for v in values if not isinstance(v, int | float)]
+    dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+    return [np.asarray(v, dtype if dtype in (np.float32, np.float64) else np.float32) for v in values]
 
 
 def _array(name: str, x: Any, jaxy: bool) -> Any:
@@ -63,7 +67,10 @@ def _array(name: str, x: Any, jaxy: bool) -> Any:
 
 
 def _refuse_non_finite(name: str, x: Any) -> None:
-    if not is_concrete(x) or bool(np.isfinite(x).all() if isinstance(x, np.ndarray) else jnp.isfinite(x).all()):
+    try:
+        if np.isfinite(x).all() if isinstance(x, np.ndarray) else jnp.isfinite(x).all():
+            return
+    except jax.errors.TracerBoolConversionError:  # inside jit there is nothing to look at
         return
     x = np.asarray(x, np.float64)
     place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])

@@ -13,7 +13,9 @@ derivative; the rest, in the radii and the parameters at fixed cosine, is smooth
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +23,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from ..described import Described
 from ..numerics import ULPS, cosine, safe_divide, safe_sqrt
+from ..precision import common_arrays, precision_of
 
 
 class Activation(Described):
@@ -42,9 +45,25 @@ class Activation(Described):
     def radial(self, std: Array, degree: int) -> Array:
         """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
 
+    def k_equal(self, a: Array) -> Array:
+        """E[f(a t)^2], which is k(a, a, 1)."""
+        return self.k(a, a, jnp.where(a > 0, 1, 0).astype(a.dtype))
+
+    def k_slope_equal(self, a: Array) -> Array:
+        """E[f'(a t)^2], which is k_slope(a, a, 1)."""
+        return self.k_slope(a, a, jnp.where(a > 0, 1, 0).astype(a.dtype))
+
     def k_derivative(self, a: Array, b: Array, c: Array) -> Array:
         """dk/dcov at fixed a and b: `k_slope`, unless f jumps."""
         return self.k_slope(a, b, c)
+
+    def own_dual(self, var: Array) -> Array:
+        """`dual` of a variable with itself."""
+        return self.k_equal(safe_sqrt(var))
+
+    def own_dual_slope(self, var: Array) -> Array:
+        """`dual_slope` of a variable with itself."""
+        return self.k_slope_equal(safe_sqrt(var))
 
     def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Array:
         """E[f(u) f(v)] from the covariance and the variances of u and v."""
@@ -55,22 +74,35 @@ class Activation(Described):
         return _dual_slope(ulps, self, *_arrays(cov, var1, var2))
 
 
-def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-    """The paper's k(a, b, c): E[f(u) f(v)] for standard deviations a, b and cosine c, taken as given."""
-    return _k(activation, *_arrays(a, b, c))
+def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
+    """The paper's k(a, b, c): E[f(u) f(v)] for standard deviations a, b and cosine c, taken as given.
+
+    NumPy arrays and numbers give NumPy, computed in their own precision; JAX arrays give JAX arrays.
+    """
+    return _in_own_precision(_k, activation, a, b, c)
 
 
-def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Array:
-    """The paper's k'(a, b, c): E[f'(u) f'(v)] for standard deviations a, b and cosine c, taken as given."""
-    return _k_slope(activation, *_arrays(a, b, c))
+def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
+    """The paper's k'(a, b, c): E[f'(u) f'(v)], likewise."""
+    return _in_own_precision(_k_slope, activation, a, b, c)
 
 
 _k = jax.jit(lambda activation, a, b, c: activation.k(a, b, c))
 _k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, c))
 
 
+def _in_own_precision(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
+    if not isinstance(activation, Activation):
+        raise TypeError(f"{activation!r} is not an activation. Give one such as Relu() or Elementwise(fn).")
+    arrays = common_arrays(*values)
+    with precision_of(arrays[0]) as finish:
+        return finish(fn(activation, *arrays))
+
+
 def _arrays(*values: ArrayLike) -> list[Array]:
-    dtype = jnp.result_type(float if all(isinstance(v, int | float) for v in values) else 0.0, *values)
+    dtype = (
+        jnp.result_type(float, *values) if not any(hasattr(v, "dtype") for v in values) else jnp.result_type(*values)
+    )
     return [jnp.asarray(value, dtype) for value in values]
 
 

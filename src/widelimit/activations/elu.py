@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..hermite import radial
-from ..numerics import erfcx, legendre, sine
+from ..numerics import derivative, erfcx, legendre, sine
+from ..quadrature import mean_square
 from .base import Activation
 
 _POWER = 4  # x = 9 y^4 draws the nodes to 0, where S(b c x, b s) bends within a width of s
@@ -37,7 +38,12 @@ def _gaussian(m, tau):
 
 def _mean(alpha, m, tau):
     density, above, below, part = _gaussian(m, tau)
-    return m * above + tau * density + alpha * (part - below)
+    # E[exp(v) - 1; v < 0]: for small v the two parts cancel, and the moments E[v^n; v < 0] / n! are summed instead.
+    moments = [below, m * below - tau * density]
+    for n in range(2, 13):
+        moments.append((m * moments[n - 1] + tau**2 * moments[n - 2]) / n)
+    small = (abs(m) < 0.3) & (tau < 0.03)
+    return m * above + tau * density + alpha * jnp.where(small, sum(moments[1:]), part - below)
 
 
 def _mean_slope(alpha, m, tau):
@@ -48,18 +54,17 @@ def _mean_slope(alpha, m, tau):
 def _average(outer, inner, a, b, c):
     """The integral of phi(x) outer(a x) inner(b c x, b s) over both half-lines."""
     y, w = legendre(96 if c.dtype == jnp.float64 else 40)
-    x = 9 * y**_POWER
-    weight = 9 * _POWER * y ** (_POWER - 1) * w * np.exp(-x * x / 2) / sqrt(2 * pi)
-    tiny = jnp.finfo(c.dtype).tiny ** 0.5
-    tau = jnp.maximum(b * sine(c), tiny)
+    half = 9 * y**_POWER
+    weight = 9 * _POWER * y ** (_POWER - 1) * w * np.exp(-half * half / 2) / sqrt(2 * pi)
+    nodes = (jnp.asarray(np.concatenate(v), c.dtype) for v in ([-half, half], [weight, weight]))
+    tau = jnp.maximum(b * sine(c), jnp.finfo(c.dtype).tiny ** 0.5)
+    start = jnp.zeros(jnp.broadcast_shapes(a.shape, b.shape, c.shape), c.dtype)
 
     def node(total, point):
         x, weight = point
-        both = outer(a * x) * inner(b * c * x, tau) + outer(-a * x) * inner(-b * c * x, tau)
-        return total + weight * both, None
+        return total + weight * outer(a * x) * inner(b * c * x, tau), None
 
-    start = jnp.zeros(jnp.broadcast_shapes(a.shape, b.shape, c.shape), c.dtype)
-    return jax.lax.scan(node, start, (jnp.asarray(x, c.dtype), jnp.asarray(weight, c.dtype)))[0]
+    return jax.lax.scan(node, start, tuple(nodes))[0]
 
 
 class _Exponential(Activation):
@@ -84,6 +89,12 @@ class _Exponential(Activation):
         unit = lambda t: jnp.where(t > 0, 1, alpha * jnp.exp(jnp.minimum(t, 0)))  # noqa: E731
         inner = lambda m, tau: _mean_slope(alpha, m, tau)  # noqa: E731
         return scale**2 * _average(unit, inner, a / width, b / width, c)
+
+    def k_equal(self, a):
+        return mean_square(self.fn, (), a)
+
+    def k_slope_equal(self, a):
+        return mean_square(derivative(self.fn), (), a)
 
     def radial(self, std, degree):
         return radial(self.fn, std, degree)

@@ -1,6 +1,7 @@
 """The open ends of the catalogue: a known kernel without a function, and an activation inside an affine map."""
 
 from collections.abc import Callable
+from math import prod
 
 import equinox as eqx
 import jax
@@ -54,7 +55,7 @@ class FromDual(Activation):
         side = jnp.where(c < 0, -1, 1).astype(c.dtype)
         tau = safe_sqrt(1 - abs(c)) / h
         near = sum(
-            slope(side * (1 - (n * h) ** 2)) * np.prod([(tau - m) / (n - m) for m in range(1, 5) if m != n], axis=0)
+            slope(side * (1 - (n * h) ** 2)) * prod((tau - m) / (n - m) for m in range(1, 5) if m != n)
             for n in range(1, 5)
         )
         return jnp.where(tau < 1, near, slope(jnp.where(tau < 1, 0, c)))

@@ -7,6 +7,7 @@ J_0 = pi - theta, J_1 = s + (pi - theta) c, and dJ_n/dc = n^2 J_{n-1}.
 from abc import abstractmethod
 from functools import lru_cache
 from math import factorial, gamma, pi, prod, sqrt
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -133,7 +134,8 @@ class RectifiedMonomial(Activation):
         return std[..., None] ** self.degree * constants(r, std)
 
 
-def whole_degree(activation) -> None:
+def whole_degree(activation: Any) -> None:
+    """Refuse a degree that is not a whole number of 0 or more."""
     degree = activation.degree
     if not (isinstance(degree, int) and degree >= 0):
         raise ValueError(f"{type(activation).__name__} takes a whole degree of 0 or more, not {degree!r}.")

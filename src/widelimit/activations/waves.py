@@ -26,7 +26,8 @@ def _powers(x, degree):
 
 
 class _Sine(Activation):
-    """A sin(B t + C): k = A^2 / 2 (E- - cos(2C) E+), slope A^2 B^2 / 2 (E- + cos(2C) E+), E+- = exp(-B^2 |u +- v|^2 / 2).
+    """A sin(B t + C). With E+- = exp(-B^2 |u +- v|^2 / 2): k = A^2 (sin(C)^2 E- + cos(2C) (E- - E+) / 2) and the slope
+    A^2 B^2 (cos(C)^2 E- - cos(2C) (E- - E+) / 2), the difference by expm1 so that small inputs keep their digits.
 
     r_l(a) = A (B a)^l exp(-B^2 a^2 / 2) sin(C + l pi / 2) / sqrt(l!).
     """
@@ -39,18 +40,24 @@ class _Sine(Activation):
         amplitude, frequency, sin, cos = self.wave()
         return amplitude * (jnp.sin(frequency * t) * cos + jnp.cos(frequency * t) * sin)
 
-    def _pair(self, a, b, c):
-        amplitude, frequency, sin, cos = self.wave()
-        minus, plus = (jnp.exp(-(frequency**2) * _square_distance(a, b, x) / 2) for x in (c, -c))
-        return amplitude**2 / 2, frequency**2, minus, (cos - sin) * (cos + sin) * plus
+    def _parts(self, a, b, c):
+        """E- and cos(2C) (E- - E+) / 2."""
+        _, frequency, sin, cos = self.wave()
+        square = frequency**2
+        larger = jnp.exp(-square * _square_distance(a, b, abs(c)) / 2)
+        difference = -jnp.sign(c) * larger * jnp.expm1(-2 * square * a * b * abs(c))
+        minus = jnp.exp(-square * _square_distance(a, b, c) / 2)
+        return minus, (cos - sin) * (cos + sin) * difference / 2
 
     def k(self, a, b, c):
-        scale, _, minus, plus = self._pair(a, b, c)
-        return scale * (minus - plus)
+        amplitude, _, sin, _ = self.wave()
+        minus, half = self._parts(a, b, c)
+        return amplitude**2 * (sin**2 * minus + half)
 
     def k_slope(self, a, b, c):
-        scale, square, minus, plus = self._pair(a, b, c)
-        return scale * square * (minus + plus)
+        amplitude, frequency, _, cos = self.wave()
+        minus, half = self._parts(a, b, c)
+        return (amplitude * frequency) ** 2 * (cos**2 * minus - half)
 
     def radial(self, std, degree):
         amplitude, frequency, sin, cos = self.wave()

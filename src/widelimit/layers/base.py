@@ -11,13 +11,13 @@ given the covariance of every pair of pixels or only that of equal pixels.
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
-import jax
 from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation, named
 from ..described import Described
+from ..numerics import computed_apart
 from ..state import State
 
 Shape = tuple[int | None, ...]
@@ -25,8 +25,6 @@ Shape = tuple[int | None, ...]
 
 class Layer(Described):
     """A step of a network."""
-
-    in_steps: ClassVar[bool] = False  # whether its exact reading consists of steps that are compiled apart
 
     @abstractmethod
     def shape(self, shape: Any, width: int | None) -> Any:
@@ -64,10 +62,21 @@ class Nonlinearity(Layer):
                 "before it."
             )
         state, first, second = state.variances()
-        moments = state.nngp, *state.per_pixel(first, second)
-        nngp = self.activation.dual(*moments, ulps=state.ulps)
-        ntk = None if state.ntk is None else state.ntk * self.activation.dual_slope(*moments, ulps=state.ulps)
-        return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(self.activation).__name__)
+        act, ulps = self.activation, state.ulps
+
+        def own_kernels(nngp, ntk):
+            return act.own_dual(nngp), None if ntk is None else ntk * act.own_dual_slope(nngp)
+
+        def kernels(nngp, ntk, var1, var2):
+            dual = act.dual(nngp, var1, var2, ulps=ulps)
+            return dual, None if ntk is None else ntk * act.dual_slope(nngp, var1, var2, ulps=ulps)
+
+        if state.tape.recording and not state.pairs:
+            nngp, ntk = own_kernels(first, state.ntk)
+        else:
+            arrays = state.nngp, state.ntk, *state.per_pixel(first, second)
+            nngp, ntk = computed_apart(kernels, *arrays, results=2)
+        return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(act).__name__)
 
     def forward(self, params, x: Array, key):
         return self.activation.fn(x)
@@ -87,17 +96,6 @@ class Identity(Layer):
 
     def forward(self, params, x, key):
         return x
-
-
-_jitted_propagate = jax.jit(lambda layer, state: layer.propagate(state))
-
-
-def step(layer: Layer, state: Any) -> Any:
-    """The exact reading of one layer, compiled by itself.
-
-    Compiled as a whole, XLA would compute an activation anew for every offset of the window of the convolution after it.
-    """
-    return layer.propagate(state) if layer.in_steps else _jitted_propagate(layer, state)
 
 
 def as_layer(step: Any) -> Layer:

@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from ..described import nested
 from ..state import State
-from .base import Layer, as_layer, step
+from .base import Layer, as_layer
 
 
 class FanOut(Layer):
@@ -40,7 +40,6 @@ class Parallel(Layer):
     """One layer for each of several branches; see `parallel`."""
 
     layers: tuple[Layer, ...]
-    in_steps = True
 
     def __repr__(self):
         return nested("parallel", self.layers)
@@ -63,7 +62,7 @@ class Parallel(Layer):
     def propagate(self, state):
         states, tape = [], state[0].tape if isinstance(state, list) else None
         for layer, branch in self._matched(state):  # one tape runs through all branches, one after the other
-            states.append(step(layer, replace(branch, tape=tape)))
+            states.append(layer.propagate(replace(branch, tape=tape)))
             tape = _last(states[-1]).tape
         return states
 
@@ -170,13 +169,13 @@ class FanInConcat(_FanIn):
         changes |= {"nngp": join([s.nngp for s in states]), "ntk": _joint_ntk(states, join)}
         return self._joined(states, gaussian=not along_channels, **changes)
 
-    def _mix(self, states: list[State]):
+    def _mix(self, states: list[State]) -> Callable:
         """The mean over the channels of all branches, each weighted by its width; equal where none was said."""
-        widths = [s.channels for s in states]
-        if None in widths:
+        widths = [s.channels or 0 for s in states]
+        if 0 in widths:
             if any(s.channels is not None and s.weighted for s in states):
                 raise ValueError(
-                    f"FanInConcat of widths {widths}, of which some are unknown. Give width= in every branch."
+                    "FanInConcat of branches of which only some have a width. Give width= in every branch."
                 )
             widths = [1] * len(states)
         return lambda kernels: sum(w / sum(widths) * kernel for w, kernel in zip(widths, kernels, strict=True))
@@ -196,7 +195,7 @@ def _joint_ntk(states: list[State], join: Callable) -> Array | None:
     return join([jnp.zeros_like(state.nngp) if state.ntk is None else state.ntk for state in states])
 
 
-def _join_pixels(states: list[State], axis: int):
+def _join_pixels(states: list[State], axis: int) -> Callable:
     """Kernels side by side along a spatial axis; between pixels of different branches the covariance is 0."""
     rank = len(states[0].spatial)
 

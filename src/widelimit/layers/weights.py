@@ -22,8 +22,6 @@ from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
 class _Weights(Layer):
     """What Dense and Conv share: everything but which pixels are combined."""
 
-    in_steps = True
-
     W_std: eqx.AbstractVar[float]
     b_std: eqx.AbstractVar[float | None]
     width: eqx.AbstractVar[int | None]
@@ -57,12 +55,20 @@ class _Weights(Layer):
 
     def propagate(self, state: State) -> State:
         combined = state.map(lambda x: self.combine(x, state))
-        nngp, ntk = _rescaled(self, combined)
+        nngp, ntk = self._rescaled(combined)
         spatial = tuple(self.shape((*state.spatial, state.channels), None)[:-1])
-        changes = {"spatial": spatial, "channels": self.width, "gaussian": True, "weighted": True}
-        return replace(combined, nngp=nngp, ntk=ntk, after=type(self).__name__, **changes)
+        return replace(
+            combined,
+            nngp=nngp,
+            ntk=ntk,
+            spatial=spatial,
+            channels=self.width,
+            gaussian=True,
+            weighted=True,
+            after=type(self).__name__,
+        )
 
-    def rescaled(self, combined: State) -> tuple[Array, Array | None]:
+    def _rescaled(self, combined: State) -> tuple[Array, Array | None]:
         """The new kernels from those whose pixels are combined."""
         scale = self.W_std**2 / self.filter_size()
         nngp = scale * combined.nngp
@@ -94,14 +100,13 @@ class _Weights(Layer):
 
     def forward(self, params, x, key):
         W = params["W"].astype(x.dtype)
+        if x.shape[-1] != W.shape[-2]:
+            raise ValueError(f"{self!r} has weights for {W.shape[-2]} channels and was given {x.shape[-1]}.")
         if self.parameterization == "standard":
             y = self.linear(W, x)
             return y if self.b_std is None else y + params["b"].astype(x.dtype)
         y = self.W_std / sqrt(W.shape[-2] * self.filter_size()) * self.linear(W, x)
         return y if self.b_std is None else y + self.b_std * params["b"].astype(x.dtype)
-
-
-_rescaled = jax.jit(lambda layer, combined: layer.rescaled(combined))
 
 
 class Dense(_Weights):
@@ -132,12 +137,12 @@ class Conv(_Weights):
     """A convolution in one, two or three dimensions, as many as `filter_shape` has."""
 
     filter_shape: tuple[int, ...] = eqx.field(static=True)
-    strides: tuple[int, ...] | None = eqx.field(default=None, static=True)
-    padding: str = eqx.field(default="VALID", static=True)
-    W_std: float = 1.0
-    b_std: float | None = None
-    width: int | None = eqx.field(default=None, static=True, kw_only=True)
-    parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
+    strides: tuple[int, ...] | None = eqx.field(static=True)
+    padding: str = eqx.field(static=True)
+    W_std: float
+    b_std: float | None
+    width: int | None = eqx.field(static=True)
+    parameterization: str = eqx.field(static=True)
 
     def __init__(
         self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk"

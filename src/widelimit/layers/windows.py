@@ -4,9 +4,6 @@ The kernel of a convolution needs the sum of a covariance over all displacements
 the sums over either pixel's window. Both are `window_sum`: along two axes at once, or along one after the other.
 """
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -22,6 +19,7 @@ def per_axis(what: str, value, rank: int) -> tuple[int, ...]:
 
 
 def check_padding(padding: str) -> None:
+    """Refuse an unknown padding."""
     if padding not in PADDINGS:
         raise ValueError(f"padding is one of {', '.join(PADDINGS)}, not {padding!r}.")
 
@@ -49,19 +47,15 @@ def pad_axes(x: Array, axes: tuple[int, ...], sizes, strides, padding: str) -> A
     return jnp.pad(x, widths, mode="wrap" if padding == "CIRCULAR" else "constant")
 
 
-@partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def window_sum(x: Array, axes: tuple[int, ...], size: int, stride: int, padding: str) -> Array:
-    """The sum over the windows of axes of equal length, moving along all of them together.
-
-    Compiled by itself: compiled together with the activation before it, XLA computes that anew for every offset.
-    """
+    """The sum over the windows of axes of equal length, moving along all of them together."""
     count = window_count(x.shape[axes[0]], size, stride, padding)
     x = pad_axes(x, axes, (size,) * len(axes), (stride,) * len(axes), padding)
-    total = None
-    for offset in range(size):
+
+    def shifted(offset):
         cut = [slice(None)] * x.ndim
         for axis in axes:
             cut[axis] = slice(offset, offset + (count - 1) * stride + 1, stride)
-        part = x[tuple(cut)]
-        total = part if total is None else total + part
-    return total
+        return x[tuple(cut)]
+
+    return sum((shifted(offset) for offset in range(1, size)), shifted(0))

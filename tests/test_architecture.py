@@ -1,0 +1,67 @@
+"""The shape of the code: who imports whom, what is public, what is documented."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import widelimit as wl
+
+SOURCE = Path(wl.__file__).parent
+# Each module imports only from those before it.
+ORDER = [
+    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact", "finite",
+    "network", "nets", "demo",
+]  # fmt: skip
+HEAVY = {"sklearn": {"demo"}, "matplotlib": {"demo"}, "rich": {"demo"}, "typer": set(), "optax": set(), "dask": set()}
+
+
+def _imports(path: Path):
+    package = path.relative_to(SOURCE).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+                names = [part for part in base if part] or [alias.name for alias in node.names]
+                yield "widelimit", names[0]
+            else:
+                yield node.module.split(".")[0], node.module
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.split(".")[0], alias.name
+
+
+def _modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if module != "__init__":
+            yield module, path
+
+
+def test_imports_point_backwards():
+    assert {module for module, _ in _modules()} == set(ORDER)
+    for module, path in _modules():
+        for package, name in _imports(path):
+            if package == "widelimit" and name not in (module, "widelimit"):
+                assert ORDER.index(name) < ORDER.index(module), f"{path.name} imports {name}"
+
+
+def test_heavy_packages_and_private_jax_stay_out():
+    for module, path in _modules():
+        for package, name in _imports(path):
+            assert module in HEAVY.get(package, {module}), f"{path.name} imports {package}"
+            assert not name.startswith(("jax._src", "jax.core", "jax.interpreters")), f"{path.name} imports {name}"
+        assert "jax.core." not in path.read_text()
+
+
+def test_every_public_name_is_documented():
+    assert sorted(wl.__all__) == sorted(set(wl.__all__))
+    for name in wl.__all__:
+        value = getattr(wl, name)
+        assert inspect.getdoc(value), name
+        if inspect.isclass(value):
+            assert value.__doc__, name
+
+
+def test_files_fit_a_sitting():
+    for path in SOURCE.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 320, path.name

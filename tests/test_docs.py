@@ -1,0 +1,31 @@
+"""The examples of README and docs run as printed, and the README knows every activation."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from widelimit.activations import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in path.read_text()
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_examples(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    namespace: dict = {}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), namespace)
+    assert blocks
+    if page.name == "README.md":
+        assert namespace["K"].shape == (100, 100)
+        assert namespace["outputs"].shape == (100, 1024)
+
+
+def test_readme_lists_every_activation():
+    text = (ROOT / "README.md").read_text()
+    for name, activation in CATALOGUE.items():
+        assert f"| `{name}` | `{type(activation).__name__}(" in text, name

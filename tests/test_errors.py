@@ -1,0 +1,115 @@
+"""Bad input gets an error that says what, seen and remedy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import widelimit as wl
+
+X = np.ones((3, 5))
+IMAGES = np.ones((2, 6, 6, 3))
+KEY = jax.random.key(0)
+dense = wl.nets.fully_connected(1)
+conv = wl.nets.myrtle(5)
+
+CASES = {
+    "activation first": (
+        lambda: wl.serial(wl.Relu(), wl.Dense()).kernel(X),
+        "Relu.*follows the input.*Put Dense or Conv",
+    ),
+    "activation twice": (
+        lambda: wl.serial(wl.Dense(), "relu", "gelu").kernel(X),
+        "Gelu.*follows Relu.*Put Dense or Conv",
+    ),
+    "layer norm after relu": (
+        lambda: wl.serial(wl.Dense(), "relu", wl.LayerNorm()).kernel(X),
+        "LayerNorm.*follows Relu",
+    ),
+    "layer norm of the batch": (lambda: wl.serial(wl.Dense(), wl.LayerNorm(0)).kernel(X), "axis=0.*channels"),
+    "channels": (lambda: dense.kernel(X, np.ones((3, 4))), r"different channels: \(3, 5\) and \(3, 4\)"),
+    "image sizes": (lambda: conv.kernel(IMAGES, np.ones((2, 5, 6, 3))), "different shapes"),
+    "one axis": (lambda: dense.kernel(X[0]), r"shape \(5,\).*x\[None\]"),
+    "rows to a convolution": (lambda: conv.kernel(X), r"needs 2 spatial axes.*\(5,\)"),
+    "image to 1d convolution": (lambda: wl.serial(wl.Conv((3,)), "relu").kernel(IMAGES), "1 spatial axes.*shape"),
+    "nan": (lambda: dense.kernel(np.where(np.eye(3, 5) > 0, np.nan, X)), r"x1 is not finite: nan at \(0, 0\)"),
+    "inf": (lambda: dense.kernel(X, jnp.inf * jnp.ones((2, 5))), "x2 is not finite: inf"),
+    "text": (lambda: dense.kernel([["a", "b"]]), "not an array of numbers"),
+    "pool too large": (lambda: wl.serial(wl.Conv((3, 3)), wl.AvgPool((5, 5))).kernel(IMAGES), "larger than its input"),
+    "filter too large": (lambda: wl.serial(wl.Conv((7, 7))).kernel(IMAGES), "larger than its input.*SAME"),
+    "unknown activation": (
+        lambda: wl.nets.fully_connected(1, "rellu"),
+        "no activation named 'rellu'. Did you mean 'relu'",
+    ),
+    "unknown padding": (lambda: wl.Conv((3, 3), padding="FULL"), "padding is one of SAME, VALID, CIRCULAR, not 'FULL'"),
+    "strides": (lambda: wl.Conv((3, 3), strides=(1,)), r"strides takes 2 .* not \(1,\)"),
+    "four dimensions": (lambda: wl.Conv((3, 3, 3, 3)), "1, 2 or 3 dimensions"),
+    "sum of shapes": (
+        lambda: wl.serial(wl.FanOut(2), wl.parallel(wl.Conv((3, 3)), wl.Conv((2, 2))), wl.FanInSum()).kernel(IMAGES),
+        r"FanInSum of branches of different shapes, \(4, 4, None\), \(5, 5, None\)",
+    ),
+    "sum of widths": (
+        lambda: wl.serial(wl.FanOut(2), wl.parallel(wl.Dense(width=3), wl.Dense(width=4)), wl.FanInSum()).kernel(X),
+        "FanInSum of branches of different shapes",
+    ),
+    "sum of correlated branches": (
+        lambda: wl.serial(wl.Dense(), wl.FanOut(2), wl.parallel(wl.Identity(), wl.Identity()), wl.FanInSum()).kernel(X),
+        "more than one has no weights of its own",
+    ),
+    "sum after an activation": (
+        lambda: wl.serial(wl.FanOut(2), wl.parallel(wl.Dense(), wl.serial(wl.Dense(), "relu")), wl.FanInSum()).kernel(
+            X
+        ),
+        "FanInSum needs Gaussian branches but one ends with Relu",
+    ),
+    "branches never joined": (lambda: wl.serial(wl.Dense(), wl.FanOut(2)).kernel(X), "ends with 2 branches. Join"),
+    "parallel without fan out": (
+        lambda: wl.serial(wl.parallel(wl.Dense(), wl.Dense())).kernel(X),
+        "Put FanOut before it",
+    ),
+    "fan in without fan out": (lambda: wl.serial(wl.Dense(), wl.FanInSum()).kernel(X), "Put FanOut before it"),
+    "wrong number of branches": (
+        lambda: wl.serial(wl.FanOut(3), wl.parallel(wl.Dense(), wl.Dense()), wl.FanInSum()).kernel(X),
+        "2 layers was given 3 branches",
+    ),
+    "apply of a kernel": (
+        lambda: (net := wl.nets.fully_connected(1, "exp_normalized")).apply(net.init(KEY, (5,), 8), X),
+        "ExpNormalized has a kernel but no function",
+    ),
+    "apply of a dual": (
+        lambda: (net := wl.serial(wl.Dense(), wl.FromDual(lambda c, u, v: c))).apply(net.init(KEY, (5,), 8), X),
+        "FromDual knows the kernel",
+    ),
+    "unregistered function": (lambda: wl.serial(wl.Elementwise(jnp.tanh)).to_json(), "register"),
+    "dropout without a key": (
+        lambda: (net := wl.serial(wl.Dense(), wl.Dropout(0.5))).apply(net.init(KEY, (5,), 8), X),
+        "no key",
+    ),
+    "dropout share": (lambda: wl.Dropout(1.5), "above 0 and up to 1, not 1.5"),
+    "not a layer": (lambda: wl.serial(wl.Dense(), 3), "3 is neither"),
+    "a function": (lambda: wl.serial(wl.Dense(), jnp.tanh), r"Wrap a function in Elementwise\(fn\)"),
+    "a class": (lambda: wl.serial(wl.Dense), r"Did you mean Dense\(\)"),
+    "get": (lambda: dense.kernel(X, get="cov"), "get is 'nngp', 'ntk'"),
+    "diagonal of two": (lambda: dense.kernel(X, X, diagonal=True), "Leave x2 out"),
+    "negative scale": (lambda: wl.Dense(-1.0), "W_std of 0 or more, not -1.0"),
+    "parameterization": (lambda: wl.Dense(parameterization="mean"), "'ntk' or 'standard'"),
+    "standard without widths": (
+        lambda: wl.serial(wl.Dense(), "relu", wl.Dense(parameterization="standard")).kernel(X),
+        "Give width=",
+    ),
+    "gaussian": (lambda: wl.Gaussian(1.0, 0.5), "b <= 0, not b = 0.5"),
+    "degree": (lambda: wl.Hermite(1.5), "whole degree"),
+    "myrtle": (lambda: wl.nets.myrtle(6), "5, 7 and 10, not 6"),
+    "register": (lambda: wl.register("relu", wl.Gelu()), "Choose another name"),
+    "dual of a name": (lambda: wl.dual("relu", 1.0, 1.0, 0.5), "not an activation"),
+    "image too small for the pools": (lambda: conv.kernel(np.ones((2, 3, 3, 3))), "larger than its input"),
+    "params of another network": (lambda: dense.apply(((), ()), X), "parameters"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.oldest
+def test_error(case):
+    attempt, message = CASES[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        attempt()

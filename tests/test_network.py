@@ -1,0 +1,186 @@
+"""Networks as things: printing, JSON, presets, precision, tracing."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import widelimit as wl
+from catalogue import ACTIVATIONS, NETWORKS
+from widelimit import activations, exact
+
+X = np.random.default_rng(0).normal(size=(6, 5))
+IMAGES = np.random.default_rng(0).normal(size=(3, 8, 8, 3))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_json_round_trip(name):
+    net, _ = NETWORKS[name]
+    assert wl.from_json(net.to_json()) == net
+    assert eval(repr(net), vars(wl)) == net
+
+
+@pytest.mark.parametrize("name", [n for n in ACTIVATIONS if n not in ("elementwise", "from_dual")])
+def test_activations_in_json(name):
+    net = wl.serial(wl.Dense(), ACTIVATIONS[name], wl.Dense())
+    assert wl.from_json(net.to_json()) == net
+    assert eval(repr(net), vars(wl)) == net
+
+
+def test_registered_functions_in_json():
+    act = wl.Elementwise(lambda t: t * jnp.tanh(t), kinks=())
+    net = wl.serial(wl.Dense(), wl.Affine(act, 2.0), wl.Dense())
+    with pytest.raises(TypeError, match="register"):
+        net.to_json()
+    wl.register("t_tanh", act)
+    try:
+        assert wl.from_json(net.to_json()) == net
+        assert wl.nets.fully_connected(1, "t_tanh") == wl.serial(wl.Dense(), act, wl.Dense())
+    finally:
+        del activations._registered["t_tanh"]
+    with pytest.raises(ValueError, match="t_tanh"):
+        wl.from_json(json.dumps({"widelimit": 1, "network": {"serial": [{"registered": "t_tanh"}]}}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        "[]",
+        "{}",
+        '{"widelimit": 99, "network": {"serial": []}}',
+        '{"widelimit": 1, "network": {"serial": [{"os": {}}]}}',
+        '{"widelimit": 1, "network": {"serial": [{"Dense": {"nonsense": 1}}]}}',
+        '{"widelimit": 1, "network": {"serial": [{"Dense": {}, "Relu": {}}]}}',
+        '{"widelimit": 1, "network": {"serial": 3}}',
+        '{"widelimit": 1, "network": {"serial": [{"Dense": 3}]}}',
+        '{"widelimit": 1, "network": {"serial": [{"Elementwise": {"fn": "print"}}]}}',
+    ],
+)
+def test_foreign_json_is_refused(text):
+    with pytest.raises((ValueError, TypeError)):
+        wl.from_json(text)
+
+
+def test_presets():
+    for depth, convolutions in ((5, 4), (7, 6), (10, 9)):
+        net = wl.nets.myrtle(depth, "gelu")
+        assert sum(isinstance(layer, wl.Conv) for layer in net.layers) == convolutions
+        assert sum(isinstance(layer, wl.AvgPool) for layer in net.layers) == 2
+        assert net.output_shape((32, 32, 3), width=7) == (7,)
+    assert wl.nets.fully_connected(3, "erf", 1.2, 0.1).kernel(X).ntk.shape == (6, 6)
+    for net in (wl.nets.conv_flatten(2), wl.nets.residual_net(2)):
+        assert net.kernel(IMAGES, get="ntk").shape == (3, 3)
+        assert wl.from_json(net.to_json()) == net
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (np.float64, np.float64),
+        (np.float32, np.float32),
+        (np.float16, np.float32),
+        (np.int64, np.float32),
+        (np.uint8, np.float32),
+        (bool, np.float32),
+    ],
+)
+@pytest.mark.oldest
+def test_numpy_keeps_its_precision(given, dtype):
+    x = np.round(10 * np.abs(X)).astype(given)
+    net = wl.nets.fully_connected(1, "gelu")
+    kernel = net.kernel(x, get="ntk")
+    assert isinstance(kernel, np.ndarray)
+    assert kernel.dtype == dtype
+    assert not jax.config.jax_enable_x64
+
+
+@pytest.mark.oldest
+def test_float64_is_computed_in_float64():
+    double = wl.nets.fully_connected(2, "gelu").kernel(X, get="ntk")
+    single = wl.nets.fully_connected(2, "gelu").kernel(X.astype(np.float32), get="ntk")
+    with jax.enable_x64(True):
+        traced = wl.nets.fully_connected(2, "gelu").kernel(jnp.asarray(X), get="ntk")
+    assert isinstance(traced, jax.Array)
+    np.testing.assert_allclose(double, traced, rtol=1e-14)
+    assert 1e-9 < np.max(np.abs(double - single)) < 1e-5
+
+
+def test_jax_arrays_keep_their_kind():
+    kernel = wl.nets.fully_connected(1).kernel(jnp.asarray(X, jnp.float32), get="ntk")
+    assert isinstance(kernel, jax.Array)
+    assert kernel.dtype == jnp.float32
+
+
+def test_jit_vmap_and_the_pure_function(x64):
+    net = wl.nets.fully_connected(2, "gelu", 1.2, 0.1)
+    x = jnp.asarray(X)
+    expected = net.kernel(x)
+    np.testing.assert_allclose(jax.jit(lambda x: net.kernel(x))(x).ntk, expected.ntk, rtol=1e-13)
+    np.testing.assert_allclose(jax.jit(exact.kernel)(net, x).ntk, expected.ntk, rtol=1e-13)
+    stacked = jax.vmap(lambda x: net.kernel(x, get="ntk"))(jnp.stack([x, 2 * x]))
+    np.testing.assert_allclose(stacked[0], expected.ntk, rtol=1e-12)
+    np.testing.assert_allclose(stacked[1], net.kernel(2 * x).ntk, rtol=1e-12)
+
+
+def test_new_scales_retrace_nothing():
+    traces = 0
+
+    def counting(t):
+        nonlocal traces
+        traces += 1
+        return jnp.tanh(t)
+
+    act = wl.Elementwise(counting, kinks=())
+    wl.serial(wl.Dense(1.0, 0.1), act, wl.Dense()).kernel(X.astype(np.float32))
+    before = traces
+    assert before > 0
+    for std in (1.1, 1.2, 1.3):
+        wl.serial(wl.Dense(std, 0.1 * std), act, wl.Dense(std)).kernel(X.astype(np.float32))
+    assert traces == before
+
+
+def test_ntk_is_computed_only_when_asked_for():
+    slopes = 0
+
+    class Counting(wl.Relu):
+        def k_slope(self, a, b, c):
+            nonlocal slopes
+            slopes += 1
+            return super().k_slope(a, b, c)
+
+    net = wl.serial(wl.Dense(), Counting(), wl.Dense())
+    net.kernel(X, get="nngp")
+    assert slopes == 0
+    net.kernel(X, get=("ntk",))
+    assert slopes > 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 9, 17])
+def test_any_number_of_rows(n):
+    x = np.random.default_rng(n).normal(size=(n, 4))
+    net = wl.nets.fully_connected(1)
+    whole = net.kernel(x)
+    assert whole.ntk.shape == (n, n)
+    np.testing.assert_array_equal(whole.ntk, whole.ntk.T)
+    np.testing.assert_allclose(whole.ntk, net.kernel(x, x).ntk, rtol=1e-9)
+    assert net.kernel(x, x[:1]).nngp.shape == (n, min(n, 1))
+    images = np.random.default_rng(n).normal(size=(n, 4, 4, 2))
+    for end in (wl.Flatten(), wl.GlobalAvgPool()):
+        conv = wl.serial(wl.Conv((3, 3)), "relu", end, wl.Dense())
+        kernel = conv.kernel(images, get="ntk")
+        assert kernel.shape == (n, n)
+        np.testing.assert_array_equal(kernel, kernel.T)
+        assert conv.kernel(images, images[:1]).nngp.shape == (n, min(n, 1))
+
+
+def test_empirical_kernel_of_a_given_network():
+    """A linear network of one layer: NNGP is x W W' x' over its width, NTK the input covariance exactly."""
+    net = wl.serial(wl.Dense(1.3))
+    params = net.init(jax.random.key(0), (5,), width=7)
+    kernels = net.empirical_kernel(params, X)
+    outputs = 1.3 / np.sqrt(5) * X @ np.asarray(params[0]["W"], np.float64)
+    np.testing.assert_allclose(kernels.nngp, outputs @ outputs.T / 7, rtol=1e-6)
+    np.testing.assert_allclose(kernels.ntk, 1.3**2 * X @ X.T / 5, rtol=1e-6)

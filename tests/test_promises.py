@@ -1,0 +1,151 @@
+"""The promises, on random inputs made awkward: zero, equal, opposite and nearly equal rows, norms from 1e-8 to 1e8."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import widelimit as wl
+from catalogue import ACTIVATIONS, COMPUTED, KINKED
+
+ROWS, CHANNELS = 6, 5
+GROWING = {"exp", "monomial", "polynomial", "hermite", "rectified_monomial"}  # faster than linearly: may truly overflow
+quiet = settings(
+    max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@st.composite
+def awkward_rows(draw, widest=8):
+    """Normal rows, some of which are made zero, or a copy, the opposite, a near-duplicate or a multiple of another."""
+    x = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).normal(size=(ROWS, CHANNELS))
+    for row in range(1, ROWS):
+        other = x[draw(st.integers(0, row - 1))]
+        match draw(st.sampled_from(["own", "own", "zero", "equal", "opposite", "near", "multiple"])):
+            case "zero":
+                x[row] = 0
+            case "equal":
+                x[row] = other
+            case "opposite":
+                x[row] = -other
+            case "near":
+                x[row] = other + 1e-4 * x[row]
+            case "multiple":
+                x[row] = 10.0 ** draw(st.integers(-2, 2)) * other
+    return x * 10.0 ** draw(st.integers(-widest, widest))
+
+
+def _check(kernel, diagonal, eps):
+    assert np.array_equal(kernel, kernel.T)
+    assert np.array_equal(np.diag(kernel), diagonal)
+    if np.all(np.isfinite(kernel)):
+        eigenvalues = np.linalg.eigvalsh(kernel.astype(np.float64) / max(np.max(kernel), np.finfo(kernel.dtype).tiny))
+        assert eigenvalues[0] >= -len(kernel) * eps * eigenvalues[-1]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.oldest
+def test_promises(name, dtype):
+    """Finite, exactly symmetric, the diagonal equal to the variance recursion, no eigenvalue below -n eps lambda_max."""
+    act = ACTIVATIONS[name]
+    net = wl.serial(wl.Dense(1.3), act, wl.Dense(1.1, 0.3), act, wl.Dense())
+    eps = np.finfo(dtype).eps
+    eps = max(eps, 1e-12) if name in COMPUTED | {"from_dual"} else eps
+
+    @quiet
+    @given(awkward_rows(widest=1 if name in GROWING else 8))
+    def run(x):
+        x = x.astype(dtype)
+        kernels, diagonals = net.kernel(x), net.kernel(x, diagonal=True)
+        for kernel, diagonal in zip(kernels, diagonals, strict=True):
+            assert kernel.dtype == dtype
+            assert name == "exp" or np.all(np.isfinite(kernel))
+            _check(kernel, diagonal, eps)
+        # A bias after rows of size 1e-8 makes rows that are equal up to 1e-8, below what a kinked slope can tell.
+        cross = net.kernel(x[:2], x[2:])
+        for kernel, other in zip(kernels, cross, strict=True):
+            if np.all(np.isfinite(kernel)):
+                scale = np.sqrt(np.diag(kernel)[:2, None] * np.diag(kernel)[2:])
+                slack = np.sqrt(40 * eps) if name in KINKED else 200 * eps
+                assert np.all(np.abs(other - kernel[:2, 2:]) <= slack * scale)
+
+    run()
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "exp_normalized", "tanh", "hard_tanh", "sin", "from_dual"])
+@pytest.mark.parametrize("pool", [wl.Flatten(), wl.GlobalAvgPool()], ids=["flatten", "pool"])
+def test_promises_for_images(name, pool):
+    """Black images and black patches, equal and opposite images; float64."""
+    act = ACTIVATIONS[name]
+    conv = wl.Conv((3, 3), padding="SAME", W_std=1.3)
+    net = wl.serial(conv, act, wl.AvgPool((2, 2), (2, 2)), conv, act, pool, wl.Dense())
+
+    @settings(quiet, max_examples=6)
+    @given(
+        st.integers(0, 2**32 - 1),
+        st.lists(st.sampled_from(["black", "half", "equal", "opposite", "own"]), min_size=3, max_size=3),
+    )
+    def run(seed, kinds):
+        x = np.random.default_rng(seed).normal(size=(4, 4, 4, 2))
+        for row, kind in enumerate(kinds, 1):
+            if kind == "black":
+                x[row] = 0
+            elif kind == "half":
+                x[row, :, :2] = 0
+            elif kind != "own":
+                x[row] = x[0] if kind == "equal" else -x[0]
+        for kernel, diagonal in zip(net.kernel(x), net.kernel(x, diagonal=True), strict=True):
+            assert np.all(np.isfinite(kernel))
+            _check(kernel, diagonal, 1e-12 if name in COMPUTED | {"from_dual"} else np.finfo(float).eps)
+
+    run()
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "erf", "sin", "exp_normalized", "tanh", "elu", "sign", "polynomial"])
+def test_gradients_in_the_inputs(name, x64):
+    """Finite for awkward rows, and equal to finite differences for ordinary ones."""
+    act = ACTIVATIONS[name]
+    net = wl.serial(wl.Dense(1.2, 0.1), act, wl.Dense(1.1), act, wl.Dense())
+    loss = jax.jit(lambda x: sum(k.sum() + (k**2).sum() for k in net.kernel(x)))
+    x = np.random.default_rng(0).normal(size=(4, 5))
+    gradient = np.asarray(jax.grad(loss)(jax.numpy.asarray(x)))
+    direction = np.random.default_rng(1).normal(size=x.shape)
+    difference = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=1e-6)
+    x[1], x[2], x[3] = x[0], -x[0], 0
+    for bias in (None, 0.1):
+        awkward = wl.serial(wl.Dense(1.2, bias), act, wl.Dense(1.1), act, wl.Dense())
+        slope = jax.grad(lambda x: sum(k.sum() for k in awkward.kernel(x)))(jax.numpy.asarray(x))
+        assert np.all(np.isfinite(slope))
+
+
+def test_gradients_of_images(x64):
+    net = wl.serial(
+        wl.Conv((3, 3), padding="SAME"),
+        "relu",
+        wl.AvgPool((2, 2), (2, 2)),
+        wl.Conv((2, 2)),
+        "gelu",
+        wl.GlobalAvgPool(),
+        wl.Dense(),
+    )
+    loss = jax.jit(lambda x: sum(k.sum() for k in net.kernel(x)))
+    x, direction = np.random.default_rng(0).normal(size=(2, 3, 4, 4, 2))
+    gradient = jax.grad(loss)(jax.numpy.asarray(x))
+    difference = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
+    np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=1e-6)
+    x[1] = 0
+    assert np.all(np.isfinite(jax.grad(loss)(jax.numpy.asarray(x))))
+
+
+def test_gradients_in_the_parameters(x64):
+    net = wl.serial(wl.Dense(1.2, 0.3), wl.ABRelu(-0.2, 1.3), wl.Dense(0.9), wl.Erf(1.1, 0.8, 0.1), wl.Dense())
+    x = jax.numpy.asarray(np.random.default_rng(0).normal(size=(3, 4)))
+    leaves, treedef = jax.tree.flatten(net)
+    loss = jax.jit(lambda leaves: sum(k.sum() for k in jax.tree.unflatten(treedef, leaves).kernel(x)))
+    gradient = jax.grad(loss)(leaves)
+    for i in range(len(leaves)):
+        up, down = (loss([leaf + sign * 1e-6 * (i == j) for j, leaf in enumerate(leaves)]) for sign in (1, -1))
+        np.testing.assert_allclose(gradient[i], (up - down) / 2e-6, rtol=1e-6, atol=1e-7)
