@@ -8,7 +8,7 @@ from widelimit.activations import CATALOGUE
 
 def _soft_dual(cov, var1, var2):
     """The dual of erf, as a user would write it."""
-    return 2 / jnp.pi * jnp.arcsin(2 * cov / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2)))
+    return 2 / jnp.pi * jnp.arctan2(2 * cov, jnp.sqrt(1 + 2 * var1 + 2 * var2 + 4 * (var1 * var2 - cov**2)))
 
 
 def _bump(t):
@@ -111,6 +111,21 @@ NETWORKS: dict[str, tuple[wl.Network, tuple[int, ...]]] = {
             "relu",
             wl.Dense(),
         ),
+        (5,),
+    ),
+    "two parallels": (
+        wl.serial(
+            wl.FanOut(2),
+            wl.parallel(wl.serial(wl.Dense(1.5), "relu"), wl.serial(wl.Dense(0.8), "gelu")),
+            wl.parallel(wl.serial(wl.Dense(1.2), "relu", wl.Dense()), wl.Dense(1.1)),
+            wl.FanInSum(),
+            "relu",
+            wl.Dense(),
+        ),
+        (5,),
+    ),
+    "nested residual": (
+        wl.serial(wl.Dense(), wl.residual("relu", wl.Dense(1.2), wl.residual("gelu", wl.Dense())), "relu", wl.Dense()),
         (5,),
     ),
     "concat channels": (

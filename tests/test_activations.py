@@ -27,13 +27,15 @@ def test_series_of_radial_coefficients_is_the_dual(name, x64):
     a, b, c = GRID
     r = np.asarray(act.radial(jnp.asarray(RADII), degree))
     partial = np.einsum("al,bl,cl->abc", r, r, COSINES[:, None] ** np.arange(degree + 1))
-    diagonal = wl.dual(act, RADII, RADII, 1.0)
+    diagonal = np.asarray(act.k_equal(jnp.asarray(RADII)))
+    difference = np.abs(wl.dual(act, a, b, c) - partial)
+    if name == "from_dual":  # fitted for each radius by itself
+        assert np.all(difference[range(4), range(4)] <= 1e-4 * diagonal[:, None])
+        return
+    assert np.all(diagonal - np.sum(r**2, -1) > -1e-12 * diagonal)
     left = np.maximum(diagonal - np.sum(r**2, -1), 0) + 1e-15 * diagonal  # a difference, known to its rounding
-    assert np.all(diagonal - np.sum(r**2, -1) > -1e-12 * diagonal if name != "from_dual" else True)
-    # The coefficients of a kernel without its function come from a fit.
-    slack = (1e-4 if name == "from_dual" else _tolerance(name)) * np.sqrt(diagonal[:, None] * diagonal)
-    bound = np.sqrt(left[:, None] * left) + slack
-    assert np.all(np.abs(wl.dual(act, a, b, c) - partial) <= bound[..., None])
+    slack = _tolerance(name) * np.sqrt(diagonal[:, None] * diagonal)
+    assert np.all(difference <= (np.sqrt(left[:, None] * left) + slack)[..., None])
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name not in KERNEL_ONLY])
@@ -56,24 +58,25 @@ def test_slope_is_the_derivative_of_the_dual(name, x64):
     a, b, c = (v[..., 1:-1].ravel() for v in GRID)
     step = 1e-5 * (1 - c**2)
     difference = (wl.dual(act, a, b, c + step) - wl.dual(act, a, b, c - step)) / (2 * step * a * b)
-    slope = wl.dual_slope(act, a, b, c)
-    scale = np.sqrt(wl.dual_slope(act, a, a, 1.0) * wl.dual_slope(act, b, b, 1.0))
-    size = np.sqrt(wl.dual(act, a, a, 1.0) * wl.dual(act, b, b, 1.0))
+    slope, one = wl.dual_slope(act, a, b, c), np.ones_like(c)
+    scale = np.sqrt(wl.dual_slope(act, a, a, one) * wl.dual_slope(act, b, b, one))
+    size = np.sqrt(wl.dual(act, a, a, one) * wl.dual(act, b, b, one))
     assert np.all(np.abs(difference - slope) <= 1e-5 * scale + 1e-13 * size / (step * a * b))
 
 
-@EVERY
+@pytest.mark.parametrize(
+    "name", ["elementwise", "from_dual", "affine", "erf_shifted", "hard_tanh", "relu6", "softsign", "mish"]
+)
 def test_float32_agrees_with_float64(name):
+    """For those without reference values; `test_references` has the others."""
     act = ACTIVATIONS[name]
     a, b, c = (v.astype(np.float32) for v in GRID)
     for fn in (wl.dual, wl.dual_slope):
         single, double = fn(act, a, b, c), fn(act, *(v.astype(np.float64) for v in (a, b, c)))
         assert single.dtype == np.float32
         assert double.dtype == np.float64
-        scale = np.sqrt(
-            fn(act, *(v.astype(np.float64) for v in (a, a)), 1.0)
-            * fn(act, *(v.astype(np.float64) for v in (b, b)), 1.0)
-        )
+        one = np.ones_like(c, np.float64)
+        scale = np.sqrt(fn(act, a.astype(float), a.astype(float), one) * fn(act, b.astype(float), b.astype(float), one))
         # the slope of a kernel given without its function is a derivative taken near c = 1 in steps of 2e-2
         tolerance = 1e-4 if name == "from_dual" and fn is wl.dual_slope else 2e-6
         assert np.all(np.abs(single - double) <= tolerance * scale)
@@ -88,28 +91,39 @@ def test_finite_at_every_radius(name, dtype):
     a, b, c = np.meshgrid(radii, radii, np.array([-1, -0.5, 0, 0.5, 1], dtype), indexing="ij")
     for fn in (wl.dual, wl.dual_slope):
         # at float32's limits the diagonal says, in float64, whether the value can be represented
-        diagonal = fn(act, a.astype(float), a.astype(float), 1.0), fn(act, b.astype(float), b.astype(float), 1.0)
-        bound = np.sqrt(diagonal[0]) * np.sqrt(diagonal[1])
-        possible = np.maximum(*diagonal) < np.finfo(dtype).max / 1e4
+        diagonal = [fn(act, v.astype(float), v.astype(float), np.ones(v.shape)) for v in (a, b)]
         values = fn(act, a, b, c)
+        possible = np.maximum(*diagonal) < np.finfo(dtype).max / 1e4
         assert np.all(np.isfinite(values[possible]))
-        slack = 1e-4 if dtype == np.float32 or name in COMPUTED or name == "from_dual" else 1e-9
-        assert np.all(np.abs(values[possible]) <= bound[possible] * (1 + slack) + np.finfo(dtype).tiny)
+        if name in COMPUTED | KERNEL_ONLY:  # beyond a radius of 10, the slopes of a sharp bend are small and inexact
+            possible &= np.maximum(a, b) <= 10
+        bound = np.sqrt(diagonal[0]) * np.sqrt(diagonal[1])
+        slack = 1e-4 if dtype == np.float32 else 1e-9
+        assert np.all(np.abs(values[possible]) <= bound[possible] * (1 + slack) + np.finfo(dtype).tiny ** 0.4)
+
+
+# Four ordinary pairs; then equal, opposite and zero ones, at which the singular term of a derivative is taken as 0.
+MOMENTS = np.array(
+    [
+        [0.5, -0.4, 0.02, 1.1, 1.0, -1.0, 0.0, 0.0, 0.5],
+        [0.8, 0.5, 0.3, 1.5, 1.0, 1.0, 0.0, 0.0, 0.25],
+        [0.9, 1.6, 0.2, 1.1, 1.0, 1.0, 1.0, 0.0, 1.0],
+    ]
+)
 
 
 @EVERY
-def test_gradients_equal_finite_differences(name, x64):
-    """Of dual(cov, var1, var2) and its slope, in all three moments."""
+def test_gradients(name, x64):
+    """Of dual(cov, var1, var2) and its slope in all three moments: finite, and equal to finite differences."""
     act = ACTIVATIONS[name]
-    cov, var1, var2 = (np.array(v) for v in ([0.5, -0.4, 0.02, 1.1], [0.8, 0.5, 0.3, 1.5], [0.9, 1.6, 0.2, 1.1]))
     for method in (act.dual, act.dual_slope):
-        fn = jax.jit(method)
-        gradients = jax.grad(lambda *moments: fn(*moments).sum(), argnums=(0, 1, 2))(cov, var1, var2)
-        for i, gradient in enumerate(gradients):
-            step = np.zeros((3, 1))
-            step[i] = 1e-5
-            up, down = (np.asarray(fn(*(np.stack([cov, var1, var2]) + sign * step))) for sign in (1, -1))
-            np.testing.assert_allclose(gradient, (up - down) / 2e-5, rtol=2e-5, atol=2e-6)
+        value = jax.jit(lambda moments: method(*moments))
+        gradient = np.asarray(jax.jit(jax.grad(lambda moments: method(*moments).sum()))(MOMENTS))
+        assert np.all(np.isfinite(gradient))
+        for i in range(3):
+            step = 1e-5 * np.eye(3)[i][:, None]
+            difference = (np.asarray(value(MOMENTS + step)) - np.asarray(value(MOMENTS - step))) / 2e-5
+            np.testing.assert_allclose(gradient[i, :4], difference[:4], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in ACTIVATIONS if jax.tree.leaves(ACTIVATIONS[name])])
@@ -127,18 +141,6 @@ def test_parameters_are_differentiable(name, x64):
     for i in range(len(leaves)):
         up, down = (value([leaf + sign * 1e-5 * (j == i) for j, leaf in enumerate(leaves)]) for sign in (1, -1))
         np.testing.assert_allclose(gradient[i], (up - down) / 2e-5, rtol=1e-5, atol=1e-7)
-
-
-@EVERY
-def test_gradients_are_finite_at_the_edges(name, x64):
-    """Equal and opposite inputs, zero rows: the singular term at c = +-1 is taken as 0."""
-    act = ACTIVATIONS[name]
-    cov, var1, var2 = (
-        np.array(v) for v in ([1.0, -1.0, 0.0, 0.0, 0.5], [1.0, 1.0, 0.0, 0.0, 0.25], [1.0, 1.0, 1.0, 0.0, 1.0])
-    )
-    for method in (act.dual, act.dual_slope):
-        gradients = jax.grad(lambda *moments: method(*moments).sum(), argnums=(0, 1, 2))(cov, var1, var2)
-        assert np.all(np.isfinite(gradients))
 
 
 def test_rounding_of_the_cosine_costs_a_kinked_slope_the_square_root_of_it():

@@ -62,6 +62,13 @@ CASES = {
         ),
         "FanInSum needs Gaussian branches but one ends with Relu",
     ),
+    "nested branches without weights": (
+        lambda: wl.serial(
+            wl.Dense(), wl.FanOut(2), wl.parallel(wl.residual("relu", wl.Dense()), wl.Identity()), wl.FanInSum()
+        ).kernel(X),
+        "more than one has no weights of its own",
+    ),
+    "layer on branches": (lambda: wl.serial(wl.FanOut(2), wl.Dense()).kernel(X), r"given 2 branches. Put parallel"),
     "branches never joined": (lambda: wl.serial(wl.Dense(), wl.FanOut(2)).kernel(X), "ends with 2 branches. Join"),
     "parallel without fan out": (
         lambda: wl.serial(wl.parallel(wl.Dense(), wl.Dense())).kernel(X),

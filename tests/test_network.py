@@ -158,7 +158,7 @@ def test_ntk_is_computed_only_when_asked_for():
     assert slopes > 0
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 9, 17])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 8, 17])
 def test_any_number_of_rows(n):
     x = np.random.default_rng(n).normal(size=(n, 4))
     net = wl.nets.fully_connected(1)
@@ -166,14 +166,17 @@ def test_any_number_of_rows(n):
     assert whole.ntk.shape == (n, n)
     np.testing.assert_array_equal(whole.ntk, whole.ntk.T)
     np.testing.assert_allclose(whole.ntk, net.kernel(x, x).ntk, rtol=1e-9)
-    assert net.kernel(x, x[:1]).nngp.shape == (n, min(n, 1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("end", [wl.Flatten(), wl.GlobalAvgPool()], ids=["flatten", "pool"])
+def test_any_number_of_images(n, end):
     images = np.random.default_rng(n).normal(size=(n, 4, 4, 2))
-    for end in (wl.Flatten(), wl.GlobalAvgPool()):
-        conv = wl.serial(wl.Conv((3, 3)), "relu", end, wl.Dense())
-        kernel = conv.kernel(images, get="ntk")
-        assert kernel.shape == (n, n)
-        np.testing.assert_array_equal(kernel, kernel.T)
-        assert conv.kernel(images, images[:1]).nngp.shape == (n, min(n, 1))
+    net = wl.serial(wl.Conv((3, 3)), "relu", end, wl.Dense())
+    whole = net.kernel(images, get="ntk")
+    assert whole.shape == (n, n)
+    np.testing.assert_array_equal(whole, whole.T)
+    np.testing.assert_allclose(whole, net.kernel(images, images, get="ntk"), rtol=1e-7)
 
 
 def test_empirical_kernel_of_a_given_network():

@@ -44,11 +44,23 @@ def _check(kernel, diagonal, eps):
         assert eigenvalues[0] >= -len(kernel) * eps * eigenvalues[-1]
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.oldest
+CASES = [(name, np.float64) for name in ACTIVATIONS]
+CASES += [(name, np.float32) for name in ACTIVATIONS if name not in COMPUTED or name in ("tanh", "elu", "hard_tanh")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_promises(name, dtype):
     """Finite, exactly symmetric, the diagonal equal to the variance recursion, no eigenvalue below -n eps lambda_max."""
+    _promise(name, dtype)
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "tanh"])
+@pytest.mark.oldest
+def test_promises_on_the_oldest(name):
+    _promise(name, np.float64)
+
+
+def _promise(name, dtype):
     act = ACTIVATIONS[name]
     net = wl.serial(wl.Dense(1.3), act, wl.Dense(1.1, 0.3), act, wl.Dense())
     eps = np.finfo(dtype).eps
@@ -58,23 +70,32 @@ def test_promises(name, dtype):
     @given(awkward_rows(widest=1 if name in GROWING else 8))
     def run(x):
         x = x.astype(dtype)
-        kernels, diagonals = net.kernel(x), net.kernel(x, diagonal=True)
-        for kernel, diagonal in zip(kernels, diagonals, strict=True):
+        for kernel, diagonal in zip(net.kernel(x), net.kernel(x, diagonal=True), strict=True):
             assert kernel.dtype == dtype
             assert name == "exp" or np.all(np.isfinite(kernel))
             _check(kernel, diagonal, eps)
-        # A bias after rows of size 1e-8 makes rows that are equal up to 1e-8, below what a kinked slope can tell.
-        cross = net.kernel(x[:2], x[2:])
-        for kernel, other in zip(kernels, cross, strict=True):
-            if np.all(np.isfinite(kernel)):
-                scale = np.sqrt(np.diag(kernel)[:2, None] * np.diag(kernel)[2:])
-                slack = np.sqrt(40 * eps) if name in KINKED else 200 * eps
-                assert np.all(np.abs(other - kernel[:2, 2:]) <= slack * scale)
 
     run()
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "exp_normalized", "tanh", "hard_tanh", "sin", "from_dual"])
+@pytest.mark.parametrize("name", ["relu", "gelu", "sin", "tanh", "elu"])
+def test_two_batches_give_what_one_gives(name):
+    """K(x1, x2) of awkward rows is the block of K(x), up to what the rounding of a cosine costs a kinked slope."""
+    act = ACTIVATIONS[name]
+    net = wl.serial(wl.Dense(1.3), act, wl.Dense())
+
+    @quiet
+    @given(awkward_rows())
+    def run(x):
+        for whole, part in zip(net.kernel(x), net.kernel(x[:2], x[2:]), strict=True):
+            scale = np.sqrt(np.diag(whole)[:2, None] * np.diag(whole)[2:])
+            slack = np.sqrt(40 * np.finfo(float).eps) if name in KINKED else 1e-12
+            assert np.all(np.abs(part - whole[:2, 2:]) <= slack * scale)
+
+    run()
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "tanh"])
 @pytest.mark.parametrize("pool", [wl.Flatten(), wl.GlobalAvgPool()], ids=["flatten", "pool"])
 def test_promises_for_images(name, pool):
     """Black images and black patches, equal and opposite images; float64."""
@@ -103,7 +124,7 @@ def test_promises_for_images(name, pool):
     run()
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "erf", "sin", "exp_normalized", "tanh", "elu", "sign", "polynomial"])
+@pytest.mark.parametrize("name", ["relu", "gelu", "sin", "exp_normalized", "tanh", "sign"])
 def test_gradients_in_the_inputs(name, x64):
     """Finite for awkward rows, and equal to finite differences for ordinary ones."""
     act = ACTIVATIONS[name]

@@ -26,7 +26,7 @@ Scalar = Callable[[Array], Array]
 
 def _reach(degree: int) -> float:
     """How far out the polynomials of this degree are still felt under the Gaussian weight."""
-    return 6.5 + 0.9 * (2 * degree) ** 0.5
+    return max(9.0, 6.5 + 0.9 * (2 * degree) ** 0.5)
 
 
 def hermite(degree: int, t: Any) -> list[Any]:
@@ -58,7 +58,7 @@ def radial(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...] = (0.0,
         return _radial_with_moving_kinks(fn, std, degree, kinks, nodes)
     t, matrix = rule(degree, nodes)
     values = fn(std[..., None] * jnp.asarray(t, std.dtype))
-    return values @ jnp.asarray(matrix.T, std.dtype)
+    return jnp.matmul(values, jnp.asarray(matrix.T, std.dtype), precision="highest")
 
 
 def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...], nodes: int) -> Array:

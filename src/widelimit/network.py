@@ -33,11 +33,16 @@ class Network(Layer):
     """Layers in a row; made by `serial`."""
 
     layers: tuple[Layer, ...]
+    takes_branches = True
 
     # The readings of a layer, so that networks nest.
 
     def shape(self, shape, width):
         for layer in self.layers:
+            if isinstance(shape, list) and not layer.takes_branches:
+                raise ValueError(
+                    f"{layer!r} was given {len(shape)} branches. Put parallel(...) or a fan-in after FanOut."
+                )
             shape = layer.shape(shape, width)
         return shape
 
@@ -146,7 +151,7 @@ def _choose(result: Kernels, get: str | Sequence[str]) -> Any:
 
 def _without_leading_flatten(net: Network, x1, x2):
     """Images that are flattened at once are rows: pair them as rows."""
-    while x1.ndim > 2 and net.layers and isinstance(net.layers[0], Flatten):
+    if x1.ndim > 2 and net.layers and isinstance(net.layers[0], Flatten):
         net = Network(net.layers[1:])
         x1, x2 = (None if x is None else x.reshape(len(x), -1) for x in (x1, x2))
     return net, x1, x2

@@ -175,7 +175,7 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
 
     Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
     a convolutional kernel then takes three times as long, a deep fully connected one twice. Its own barrier is gone
-    before its CPU backend merges, but a branch stays: here on whether the first number is NaN, when all results are.
+    before its CPU backend merges, but a branch stays: here on whether all of the first array is NaN, as the results are.
     """
     first = arrays[0]
     if first is None or first.size == 0:
@@ -184,8 +184,7 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     def nan(*arrays):
         return jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), arrays[:results])
 
-    number = first.ravel()[0]
-    return jax.lax.cond(number == number, fn, nan, *arrays)
+    return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
 
 
 def derivative(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -2,7 +2,7 @@
 
 Variances come first, pairs after. One pass over the inputs themselves, each with itself, finds the variance of every
 pixel before every activation and notes it on a tape; the pass over pairs of inputs reads the two inputs' tapes back. So
-a pair costs one covariance array and not three, layers other than activations never see a variance, and the diagonal
+a pair costs one covariance array and not three, layers other than activations and LayerNorm never see a variance, and the diagonal
 of a kernel matrix is the variance recursion itself.
 
 Both passes carry `nngp`, the covariance of two inputs' values in one channel, and `ntk`, in arrays whose leading axes
@@ -50,7 +50,9 @@ class State:
     pairs: bool = field(metadata=STATIC)  # whether every pixel of one input is paired with every pixel of the other
     keep_pairs: bool = field(default=False, metadata=STATIC)  # whether what follows the present layer needs them
     gaussian: bool = field(default=False, metadata=STATIC)  # whether the values are Gaussian, as an activation requires
-    weighted: bool = field(default=False, metadata=STATIC)  # whether weights were applied since the last FanOut
+    weighted: tuple[bool, ...] = field(
+        default=(), metadata=STATIC
+    )  # whether weights came since each FanOut, last first
     after: str = field(default="the input", metadata=STATIC)  # the last layer, for messages
     ulps: float = field(default=ULPS, metadata=STATIC)  # the rounding error of a cosine, in machine epsilons
 

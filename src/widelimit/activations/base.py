@@ -87,8 +87,8 @@ def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike)
     return _in_own_precision(_k_slope, activation, a, b, c)
 
 
-_k = jax.jit(lambda activation, a, b, c: activation.k(a, b, c))
-_k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, c))
+_k = jax.jit(lambda activation, a, b, c: activation.k(a, b, jnp.clip(c, -1, 1)))
+_k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, jnp.clip(c, -1, 1)))
 
 
 def _in_own_precision(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:

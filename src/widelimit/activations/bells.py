@@ -21,7 +21,7 @@ from .rectified import hermite_weight
 
 
 def _det(a, b, c):
-    return a**2 * b**2 * (1 - c) * (1 + c)
+    return (a * b) * ((1 - c) * (1 + c)) * (a * b)  # in an order that does not meet inf * 0
 
 
 class _ErrorFunction(Activation):
@@ -112,8 +112,7 @@ class Gelu(Activation):
             return expectation(derivative(self.fn), (), a, b, c)
         square = 1 + a**2 + b**2 + _det(a, b, c)
         cov, root = a * b * c, jnp.sqrt(square)
-        x, y = a**2 / (1 + a**2), b**2 / (1 + b**2)
-        rest = 1 + 1 / square + (1 - x) * (1 - y) - x * y
+        rest = 1 / square + 1 / (1 + a**2) + 1 / (1 + b**2)  # what the bracket is, without its cancellation
         return 0.25 + (arctan2(cov, root) + cov / root * rest) / (2 * pi)
 
     def radial(self, std, degree):

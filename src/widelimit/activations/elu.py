@@ -6,6 +6,7 @@ bivariate closed form needs more digits than float64 has from radius 4 on.)
 """
 
 from abc import abstractmethod
+from functools import partial
 from math import pi, sqrt
 
 import jax
@@ -76,19 +77,23 @@ class _Exponential(Activation):
 
     def fn(self, t):
         scale, alpha, width = self.shape()
-        return scale * jnp.where(t > 0, t, alpha * width * jnp.expm1(jnp.minimum(t, 0) / width))
+        return scale * (jnp.maximum(t, 0) + alpha * width * jnp.expm1(jnp.minimum(t, 0) / width))
 
     def k(self, a, b, c):
         scale, alpha, width = self.shape()
-        unit = lambda t: jnp.where(t > 0, t, alpha * jnp.expm1(jnp.minimum(t, 0)))  # noqa: E731
-        inner = lambda m, tau: _mean(alpha, m, tau)  # noqa: E731
-        return (scale * width) ** 2 * _average(unit, inner, a / width, b / width, c)
+
+        def unit(t):
+            return jnp.where(t > 0, t, alpha * jnp.expm1(jnp.minimum(t, 0)))
+
+        return (scale * width) ** 2 * _average(unit, partial(_mean, alpha), a / width, b / width, c)
 
     def k_slope(self, a, b, c):
         scale, alpha, width = self.shape()
-        unit = lambda t: jnp.where(t > 0, 1, alpha * jnp.exp(jnp.minimum(t, 0)))  # noqa: E731
-        inner = lambda m, tau: _mean_slope(alpha, m, tau)  # noqa: E731
-        return scale**2 * _average(unit, inner, a / width, b / width, c)
+
+        def unit(t):  # at the kink itself, where a zero row is, the mean of both sides
+            return jnp.where(t > 0, 1, jnp.where(t < 0, alpha * jnp.exp(jnp.minimum(t, 0)), (1 + alpha) / 2))
+
+        return scale**2 * _average(unit, partial(_mean_slope, alpha), a / width, b / width, c)
 
     def k_equal(self, a):
         return mean_square(self.fn, (), a)

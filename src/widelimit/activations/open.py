@@ -77,20 +77,22 @@ class FromDual(Activation):
         scale = np.max(np.abs(target))
         if scale == 0:
             return np.zeros(degree + 1)
+        self._refuse_negative(c, target / scale)
         powers = c[:, None] ** np.arange(degree + 1)
         weight = np.where(np.abs(c) == 1, 30.0, 1.0)
-        fitted, miss = nnls(powers * weight[:, None], target / scale * weight, maxiter=100 * (degree + 1))
-        self._refuse_negative(c, target / scale, miss)
+        fitted, _ = nnls(powers * weight[:, None], target / scale * weight, maxiter=100 * (degree + 1))
         return np.sqrt(fitted * scale)
 
-    def _refuse_negative(self, c, target, miss):
-        """An error where the Chebyshev fit of higher degree shows a clearly negative power that nnls had to leave out."""
-        low = np.polynomial.Polynomial.fit(c, target, 12, domain=[-1, 1]).coef
-        worst = int(np.argmin(low))
-        if low[worst] < -1e-3 and miss > 1e-3:
+    def _refuse_negative(self, c, target):
+        """An error where no nonnegative power series comes near the dual, whatever its degree."""
+        degree = 64
+        fitted, miss = nnls(c[:, None] ** np.arange(degree + 1), target, maxiter=100 * degree)
+        if miss > 1e-2 * np.sqrt(len(c)):
+            worst = c[np.argmax(np.abs(c[:, None] ** np.arange(degree + 1) @ fitted - target))]
             raise ValueError(
-                f"The dual given to FromDual is no kernel of an activation: its power series in c has the coefficient "
-                f"{low[worst]:.3g} at degree {worst}, and none may be negative. Check the formula."
+                "The dual given to FromDual is no kernel of an activation: no power series in c without negative "
+                f"coefficients comes nearer than {miss / np.sqrt(len(c)):.2g} of its size (worst at c = {worst:.2g}). "
+                "Check the formula."
             )
 
 
@@ -115,6 +117,14 @@ class Affine(Activation):
 
     def k_slope(self, a, b, c):
         return (self.A * self.B) ** 2 * self.activation.k_slope(abs(self.B) * a, abs(self.B) * b, c)
+
+    def k_equal(self, a):
+        a = abs(self.B) * a
+        mean = self.activation.radial(a, 0)[..., 0]
+        return self.A**2 * self.activation.k_equal(a) + self.C**2 + 2 * self.A * self.C * mean
+
+    def k_slope_equal(self, a):
+        return (self.A * self.B) ** 2 * self.activation.k_slope_equal(abs(self.B) * a)
 
     def k_derivative(self, a, b, c):
         return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)

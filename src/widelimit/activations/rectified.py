@@ -118,13 +118,13 @@ class RectifiedMonomial(Activation):
     def k(self, a, b, c):
         if self.degree == 0:
             return _jump(1.0, 0.0, a, b, c)
-        return a**self.degree * b**self.degree * _arc_cosine(self.degree, c)
+        return (a * b) ** self.degree * _arc_cosine(self.degree, c)
 
     def k_slope(self, a, b, c):
         n = self.degree
         if n == 0:
             return spread(jnp.zeros_like(c), a, b)
-        return n**2 * a ** (n - 1) * b ** (n - 1) * _arc_cosine(n - 1, c)
+        return n**2 * (a * b) ** (n - 1) * _arc_cosine(n - 1, c)
 
     def k_derivative(self, a, b, c):
         return _jump_derivative(1.0, a, b, c) if self.degree == 0 else self.k_slope(a, b, c)

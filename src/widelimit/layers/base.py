@@ -11,7 +11,7 @@ given the covariance of every pair of pixels or only that of equal pixels.
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxtyping import Array, PRNGKeyArray
 
@@ -25,6 +25,8 @@ Shape = tuple[int | None, ...]
 
 class Layer(Described):
     """A step of a network."""
+
+    takes_branches: ClassVar[bool] = False  # whether it works on what FanOut makes
 
     @abstractmethod
     def shape(self, shape: Any, width: int | None) -> Any:

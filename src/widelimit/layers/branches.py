@@ -30,7 +30,7 @@ class FanOut(Layer):
         return [shape] * self.num
 
     def propagate(self, state):
-        return [replace(state, weighted=False)] * self.num
+        return [replace(state, weighted=(False, *state.weighted))] * self.num
 
     def forward(self, params, x, key):
         return [x] * self.num
@@ -40,6 +40,7 @@ class Parallel(Layer):
     """One layer for each of several branches; see `parallel`."""
 
     layers: tuple[Layer, ...]
+    takes_branches = True
 
     def __repr__(self):
         return nested("parallel", self.layers)
@@ -60,7 +61,7 @@ class Parallel(Layer):
         return any(layer.needs_pairs(after) for layer in self.layers)
 
     def propagate(self, state):
-        states, tape = [], state[0].tape if isinstance(state, list) else None
+        states, tape = [], _last(state).tape
         for layer, branch in self._matched(state):  # one tape runs through all branches, one after the other
             states.append(layer.propagate(replace(branch, tape=tape)))
             tape = _last(states[-1]).tape
@@ -84,6 +85,8 @@ def parallel(*layers) -> Parallel:
 
 
 class _FanIn(Layer):
+    takes_branches = True
+
     def _branches(self, given) -> list:
         if not isinstance(given, list):
             raise ValueError(
@@ -93,7 +96,7 @@ class _FanIn(Layer):
 
     def _uncorrelated(self, states: list[State], gaussian: bool) -> None:
         name = type(self).__name__
-        if sum(not state.weighted for state in states) > 1:
+        if sum(not state.weighted[0] for state in states) > 1:
             raise ValueError(
                 f"{name} joins {len(states)} branches of which more than one has no weights of its own, so that they are "
                 "correlated. Put Dense or Conv into all of them but one."
@@ -105,7 +108,8 @@ class _FanIn(Layer):
                 )
 
     def _joined(self, states: list[State], **changes) -> State:
-        weighted = any(state.weighted for state in states)
+        # on the levels outside, the joint branch has weights of its own only if no part of it is without
+        weighted = tuple(map(all, zip(*(state.weighted[1:] for state in states), strict=True)))
         return replace(states[0], tape=states[-1].tape, weighted=weighted, after=type(self).__name__, **changes)
 
 
@@ -173,7 +177,7 @@ class FanInConcat(_FanIn):
         """The mean over the channels of all branches, each weighted by its width; equal where none was said."""
         widths = [s.channels or 0 for s in states]
         if 0 in widths:
-            if any(s.channels is not None and s.weighted for s in states):
+            if any(s.channels is not None and s.weighted[0] for s in states):
                 raise ValueError(
                     "FanInConcat of branches of which only some have a width. Give width= in every branch."
                 )

@@ -64,7 +64,7 @@ class _Weights(Layer):
             spatial=spatial,
             channels=self.width,
             gaussian=True,
-            weighted=True,
+            weighted=(True,) * len(state.weighted),
             after=type(self).__name__,
         )
 
