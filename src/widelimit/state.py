@@ -2,8 +2,8 @@
 
 Variances come first, pairs after. One pass over the inputs themselves, each with itself, finds the variance of every
 pixel before every activation and notes it on a tape; the pass over pairs of inputs reads the two inputs' tapes back. So
-a pair costs one covariance array and not three, layers other than activations and LayerNorm never see a variance, and the diagonal
-of a kernel matrix is the variance recursion itself.
+a pair costs one covariance array and not three, only activations and LayerNorm see a variance, and the diagonal of a
+kernel matrix is the variance recursion itself.
 
 Both passes carry `nngp`, the covariance of two inputs' values in one channel, and `ntk`, in arrays whose leading axes
 run over pairs of inputs and whose last ones over pixels: once (the same pixel in both inputs) or, where a later pooling
