@@ -24,7 +24,8 @@ def _imports(path: Path):
                 names = [part for part in base if part] or [alias.name for alias in node.names]
                 yield "widelimit", names[0]
             else:
-                yield node.module.split(".")[0], node.module
+                package, _, rest = node.module.partition(".")
+                yield package, rest.split(".")[0] if package == "widelimit" and rest else node.module
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.split(".")[0], alias.name

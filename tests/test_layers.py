@@ -77,7 +77,7 @@ def test_readings_agree(name):
         assert isinstance(whole[i], np.ndarray)
         assert whole[i].dtype == np.float64
         np.testing.assert_allclose(part[i], whole[i][:2, 3:], rtol=1e-12)
-        np.testing.assert_array_equal(np.diag(whole[i]), diagonal[i])
+        np.testing.assert_allclose(np.diag(whole[i]), diagonal[i], rtol=1e-15 * 8)  # compiled apart: a rounding or two
         np.testing.assert_array_equal(whole[i], whole[i].T)
     params = net.init(jax.random.key(0), shape, width=16)
     output = net.apply(params, x, key=jax.random.key(1))
