@@ -24,8 +24,8 @@ def _imports(path: Path):
                 names = [part for part in base if part] or [alias.name for alias in node.names]
                 yield "widelimit", names[0]
             else:
-                package, _, rest = node.module.partition(".")
-                yield package, rest.split(".")[0] if package == "widelimit" and rest else node.module
+                top, _, rest = node.module.partition(".")
+                yield top, rest.split(".")[0] if top == "widelimit" and rest else node.module
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.split(".")[0], alias.name

@@ -35,8 +35,11 @@ def kernel(net: Layer, x1: Array, x2: Array | None = None, *, ntk: bool = True, 
     x1 = jnp.asarray(x1)
     n1, n2 = x1.shape[0], (x1 if x2 is None else x2).shape[0]
     if n1 == 0 or n2 == 0:  # computed for a row of zeros and cut off
-        x1, x2 = (x if x is None or x.shape[0] else jnp.zeros((1, *x.shape[1:]), x.dtype) for x in (x1, x2))
-        result = kernel(net, x1, x2, ntk=ntk, diagonal=diagonal)
+
+        def some(x):
+            return x if x.shape[0] else jnp.zeros((1, *x.shape[1:]), x.dtype)
+
+        result = kernel(net, some(x1), None if x2 is None else some(x2), ntk=ntk, diagonal=diagonal)
         return jax.tree.map(lambda r: r[:n1] if diagonal else r[:n1, :n2], result)
     own1, kept1 = _own(net, x1, ntk)
     if diagonal:
