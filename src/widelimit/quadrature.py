@@ -77,18 +77,6 @@ def _expand(fn: Scalar, std: Array, degree: int, effort: _Effort) -> tuple[Array
     return r, jnp.all((left <= effort.noise * energy) & (20 * last <= effort.tolerance * energy))
 
 
-def mean_square(fn: Scalar, kinks: tuple[float, ...], std: Array) -> Array:
-    """E[f(std t)^2], the line split at 0 and at the kinks and the nodes drawn towards both ends of every piece."""
-    x, w = (jnp.asarray(v, std.dtype) for v in graded(160 if std.dtype == jnp.float64 else 64, 4))
-    cuts = jnp.asarray(sorted({*kinks, 0.0}), std.dtype)
-    inner = jnp.clip(cuts / jnp.where(std > 0, std, 1)[..., None], -_REACH, _REACH)
-    end = jnp.full_like(inner[..., :1], _REACH)
-    edges = jnp.concatenate([-end, inner, end], -1)
-    low, length = edges[..., :-1, None], jnp.diff(edges)[..., None]
-    t = low + length * x
-    return jnp.sum(length * w * jnp.exp(-t * t / 2) * fn(std[..., None, None] * t) ** 2, (-2, -1)) / sqrt(2 * pi)
-
-
 def _total(term: Callable, nodes: tuple, like: Array) -> Array:
     """The sum of term(*node) over nodes, given as equally long arrays: one pass over the pairs for each."""
     nodes = tuple(jnp.asarray(v, like.dtype) for v in nodes)

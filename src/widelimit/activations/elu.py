@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..hermite import radial
-from ..numerics import derivative, erfcx, legendre, sine
-from ..quadrature import mean_square
+from ..numerics import erfcx, legendre, sine
 from .base import Activation
 
 _POWER = 4  # x = 9 y^4 draws the nodes to 0, where S(b c x, b s) bends within a width of s
@@ -94,12 +93,6 @@ class _Exponential(Activation):
             return jnp.where(t > 0, 1, jnp.where(t < 0, alpha * jnp.exp(jnp.minimum(t, 0)), (1 + alpha) / 2))
 
         return scale**2 * _average(unit, partial(_mean_slope, alpha), a / width, b / width, c)
-
-    def k_equal(self, a):
-        return mean_square(self.fn, (), a)
-
-    def k_slope_equal(self, a):
-        return mean_square(derivative(self.fn), (), a)
 
     def radial(self, std, degree):
         return radial(self.fn, std, degree)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ..hermite import radial
 from ..numerics import derivative
-from ..quadrature import expectation, mean_square
+from ..quadrature import expectation
 from .base import Activation
 
 
@@ -25,12 +25,6 @@ class Numerical(Activation):
 
     def k_slope(self, a, b, c):
         return expectation(derivative(self.fn), self.bends(), a, b, c)
-
-    def k_equal(self, a):
-        return mean_square(self.fn, self.bends(), a)
-
-    def k_slope_equal(self, a):
-        return mean_square(derivative(self.fn), self.bends(), a)
 
     def radial(self, std, degree):
         return radial(self.fn, std, degree, self.bends())
