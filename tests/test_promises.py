@@ -88,7 +88,7 @@ def test_two_batches_give_what_one_gives(name):
     net = wl.serial(wl.Dense(1.3), act, wl.Dense())
 
     @quiet
-    @given(awkward_rows(widest=0 if name in COMPUTED else 8))  # sharp slopes are inexact by any road
+    @given(awkward_rows(widest=0))  # at large norms every bend is a kink
     def run(x):
         for whole, part in zip(net.kernel(x), net.kernel(x[:2], x[2:]), strict=True):
             scale = np.sqrt(np.diag(whole)[:2, None] * np.diag(whole)[2:])
