@@ -8,7 +8,9 @@ from widelimit.activations import CATALOGUE
 
 def _soft_dual(cov, var1, var2):
     """The dual of erf, as a user would write it."""
-    return 2 / jnp.pi * jnp.arctan2(2 * cov, jnp.sqrt(1 + 2 * var1 + 2 * var2 + 4 * (var1 * var2 - cov**2)))
+    return (
+        2 / jnp.pi * jnp.arctan2(2 * cov, jnp.sqrt(1 + 2 * var1 + 2 * var2 + 4 * jnp.maximum(var1 * var2 - cov**2, 0)))
+    )
 
 
 def _bump(t):
