@@ -20,7 +20,7 @@ from .numerics import ULPS
 from .state import State, Tape
 
 _CHUNK = 2**18  # covariances in flight at a time
-_TILES = 8  # along a side of a symmetric matrix: an eighth of its half is computed twice
+_TILES = 4  # along a side of a symmetric matrix: a quarter of its half is computed twice
 
 
 class Kernels(NamedTuple):
