@@ -1,6 +1,7 @@
 """Every activation of the catalogue against itself: its kernels, slopes, coefficients and derivatives must agree."""
 
 from itertools import pairwise
+from math import factorial
 
 import jax
 import jax.numpy as jnp
@@ -240,3 +241,58 @@ def test_affine_of_an_affine_function(x64):
 def test_gelu_slope_may_be_negative(x64):
     """k' of GELU at c = -1 is slightly negative for large a: correct, and not to be clipped."""
     assert -0.0028 < float(wl.dual_slope(wl.Gelu(), 20.0, 20.0, -1.0)) < -0.0027
+
+
+@pytest.mark.parametrize("degree", [1, 4, 25, 40])
+def test_hermite_polynomials_keep_their_digits_at_high_degree(degree, x64):
+    """At unit radii k = n! c^n; at others the slope is the derivative and equal radii have a positive variance."""
+    c = np.array([-1.0, -0.3, 0.5, 1.0])
+    size = float(factorial(degree))
+    np.testing.assert_allclose(wl.dual(wl.Hermite(degree), 1.0, 1.0, c), size * c**degree, rtol=1e-13)
+    np.testing.assert_allclose(
+        wl.dual_slope(wl.Hermite(degree), 1.0, 1.0, c), degree * size * c ** (degree - 1), rtol=1e-13
+    )
+
+
+def test_polynomials_at_radii_whose_powers_overflow():
+    """(a b)^5 is of order 1 where a^5 and b^5 are out of the range of float32; t^5 + t is the larger of its parts."""
+    a, b, c = np.float32(1e9), np.float32(1e-9), np.float32(0.5)
+    ratio = wl.dual(wl.Monomial(5), 1.0, 1.0, 0.5)
+    np.testing.assert_allclose(wl.dual(wl.Monomial(5), a, b, c), ratio, rtol=1e-5)
+    mixed = wl.Polynomial((0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
+    expected = wl.dual(mixed, *(float(v) for v in (np.float32(1e8), b, c)))
+    np.testing.assert_allclose(wl.dual(mixed, np.float32(1e8), b, c), expected, rtol=1e-5)
+
+
+def test_parameters_become_floats():
+    assert wl.Dense(1, np.float32(0.5)) == wl.Dense(1.0, 0.5)
+    assert all(type(leaf) is float for leaf in jax.tree.leaves((wl.Sin(1, np.int64(2)), wl.Polynomial((1, 2)))))
+
+
+def test_duals_keep_the_precision_of_numpy():
+    double = wl.Gelu().dual(np.array([0.3]), 1.0, np.array([2.0]))
+    assert isinstance(double, np.ndarray)
+    assert double.dtype == np.float64
+    assert wl.Gelu().radial(np.ones(3, np.float32), 4).dtype == np.float32
+    assert isinstance(wl.Gelu().dual(jnp.ones(2), 1.0, 1.0), jax.Array)
+
+
+def test_gradients_of_a_given_dual_at_the_ends_of_its_arccos(x64):
+    """The dual of ReLU as a user would write it: its derivatives in the variances are finite and those of ReLU."""
+
+    def relu_dual(cov, var1, var2):
+        root = jnp.sqrt(var1 * var2)
+        c = jnp.clip(cov / root, -1, 1)
+        return root * (jnp.sqrt(1 - c**2) + (jnp.pi - jnp.arccos(c)) * c) / (2 * jnp.pi)
+
+    moments = jnp.asarray([[1.0, -1.0, 0.3], [1.0, 1.0, 0.8], [1.0, 1.0, 0.9]])
+    found, known = (
+        jax.grad(lambda m, act=act: act.dual(*m).sum())(moments) for act in (wl.FromDual(relu_dual), wl.Relu())
+    )
+    np.testing.assert_allclose(found, known, atol=1e-6)
+
+
+def test_coefficients_of_moving_kinks_at_high_degree_in_float32():
+    r = wl.HardTanh().radial(np.float32([0.7, 3.0]), 150)
+    expected = wl.HardTanh().radial(np.array([0.7, 3.0]), 150)
+    np.testing.assert_allclose(r, expected, atol=2e-6)

@@ -33,8 +33,8 @@ CASES = {
     "rows to a convolution": (lambda: conv.kernel(X), r"needs 2 spatial axes.*\(5,\)"),
     "image to 1d convolution": (lambda: wl.serial(wl.Conv((3,)), "relu").kernel(IMAGES), "1 spatial axes.*shape"),
     "nan": (lambda: dense.kernel(np.where(np.eye(3, 5) > 0, np.nan, X)), r"x1 is not finite: nan at \(0, 0\)"),
-    "inf": (lambda: dense.kernel(X, jnp.inf * jnp.ones((2, 5))), "x2 is not finite: inf"),
-    "text": (lambda: dense.kernel([["a", "b"]]), "not an array of numbers"),
+    "inf": (lambda: dense.kernel(jnp.asarray(X), jnp.inf * jnp.ones((2, 5))), "x2 is not finite: inf"),
+    "text": (lambda: dense.kernel([["a", "b"]]), "not an array of real numbers"),
     "pool too large": (lambda: wl.serial(wl.Conv((3, 3)), wl.AvgPool((5, 5))).kernel(IMAGES), "larger than its input"),
     "filter too large": (lambda: wl.serial(wl.Conv((7, 7))).kernel(IMAGES), "larger than its input.*SAME"),
     "unknown activation": (
@@ -110,6 +110,33 @@ CASES = {
     "register": (lambda: wl.register("relu", wl.Gelu()), "Choose another name"),
     "dual of a name": (lambda: wl.dual("relu", 1.0, 1.0, 0.5), "not an activation"),
     "image too small for the pools": (lambda: conv.kernel(np.ones((2, 3, 3, 3))), "larger than its input"),
+    "width of 0": (lambda: dense.init(KEY, (5,), width=0), "width is .* 1 or more, not 0"),
+    "input shape": (lambda: dense.init(KEY, (5.0,)), "input_shape is the shape of one input without the batch"),
+    "get of nothing": (lambda: dense.kernel(X, get=None), "get is 'nngp', 'ntk'.* not None"),
+    "kinks": (lambda: wl.Elementwise(jnp.tanh, kinks=0.5), r"such as \(0.0, 1.0\), not 0.5"),
+    "depth": (lambda: wl.nets.conv_flatten(1.5), "depth, not 1.5"),
+    "blocks": (lambda: wl.nets.residual_net(-1), "blocks, not -1"),
+    "text for a number": (lambda: wl.Dense("1"), "single real number, not '1'"),
+    "none for a number": (lambda: wl.LeakyRelu(None), "single real number, not None"),
+    "celu": (lambda: wl.Celu(0), "above 0, not 0"),
+    "rbf": (lambda: wl.Rbf(-1), "gamma of 0 or more, not -1"),
+    "normalised Gaussian": (lambda: wl.ExpNormalized(-1), "gamma of 0 or more, not -1"),
+    "layer norm eps": (lambda: wl.LayerNorm(eps=0), "eps above 0.* not 0"),
+    "complex": (lambda: dense.kernel(X + 0j), r"x1 is complex \(complex128\)"),
+    "wider than float64": (lambda: dense.kernel(X.astype(np.longdouble)), "wider than float64"),
+    "NumPy beside JAX": (lambda: dense.kernel(jnp.asarray(X), X), "x2 is a NumPy array of float64 beside a JAX array"),
+    "concat of some widths": (
+        lambda: wl.serial(wl.FanOut(2), wl.parallel(wl.Identity(), wl.Dense()), wl.FanInConcat(), wl.Dense()).kernel(X),
+        r"widths \[5, None\], of which only some are known",
+    ),
+    "concat of pixels of other channels": (
+        lambda: wl.serial(
+            wl.FanOut(2), wl.parallel(wl.Dense(width=3), wl.Dense(width=4)), wl.FanInConcat(1), wl.Flatten()
+        ).kernel(IMAGES),
+        "FanInConcat of branches of different shapes",
+    ),
+    "radial degree": (lambda: wl.Relu().radial(1.0, 2.5), "whole degree of 0 or more, not 2.5"),
+    "params of another input": (lambda: dense.apply(dense.init(KEY, (4,), 8), X), "weights for 4 channels"),
     "params of another network": (lambda: dense.apply(((), ()), X), "parameters"),
 }
 

@@ -44,6 +44,14 @@ def test_registered_functions_in_json():
         wl.from_json(json.dumps({"widelimit": 1, "network": {"serial": [{"registered": "t_tanh"}]}}))
 
 
+def test_registering_a_plain_activation_leaves_the_catalogue_alone():
+    wl.register("mine", wl.Relu())
+    try:
+        assert "mine" not in wl.nets.fully_connected(1, "relu").to_json()
+    finally:
+        del activations._registered["mine"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

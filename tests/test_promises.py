@@ -37,8 +37,6 @@ def awkward_rows(draw, widest=8):
 
 
 def _check(kernel, diagonal, eps):
-    if not np.all(np.isfinite(kernel)):  # only where the truth overflows too, see below
-        return
     assert np.array_equal(kernel, kernel.T)
     # equal, but for a rounding or two: the two readings are compiled apart
     np.testing.assert_allclose(np.diag(kernel), diagonal, rtol=16 * eps)
@@ -73,9 +71,12 @@ def _promise(name, dtype):
     @given(awkward_rows(widest=1 if name in GROWING | {"from_dual"} else 8))
     def run(x):
         x = x.astype(dtype)
+        if name in GROWING:  # leave out the rows whose true variance, or what leads to it, overflows
+            double = net.kernel(x.astype(np.float64), diagonal=True)
+            x = np.where((np.maximum(*double) < np.finfo(dtype).max / 1e6)[:, None], x, 0)
         for kernel, diagonal in zip(net.kernel(x), net.kernel(x, diagonal=True), strict=True):
             assert kernel.dtype == dtype
-            assert name == "exp" or np.all(np.isfinite(kernel))
+            assert np.all(np.isfinite(kernel))
             _check(kernel, diagonal, eps)
 
     run()

@@ -5,6 +5,7 @@ Nothing is imported or executed in reading: a description names a class of a giv
 """
 
 import inspect
+from numbers import Real
 from typing import Any
 
 import equinox as eqx
@@ -32,6 +33,26 @@ class Described(eqx.Module):
             for name, value in self.arguments().items()
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def number(value: Any) -> Any:
+    """A parameter as a Python float, which JAX traces and differentiates; JAX's own arrays stay what they are."""
+    if isinstance(value, jax.Array):
+        return value
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"A parameter is a single real number, not {value!r}.")
+    return float(value)
+
+
+def optional_number(value: Any) -> Any:
+    """The same, or None."""
+    return None if value is None else number(value)
+
+
+def parameter(**options: Any) -> Any:
+    """A field that holds such a number, or None where that is the default."""
+    return eqx.field(converter=optional_number if options.get("default", 0) is None else number, **options)
 
 
 def _is_default(value: Any, default: Any) -> bool:

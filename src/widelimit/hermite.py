@@ -71,7 +71,9 @@ def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[
     edges = jnp.concatenate([-ends, inner, ends], axis=-1)
     length = jnp.diff(edges)[..., None]
     t = edges[..., :-1, None] + length * x
-    weighted = fn(std[..., None, None] * t) * w * length * jnp.exp(-t * t / 2) / sqrt(2 * pi)
+    # The Gaussian weight is halved between the function and the polynomials, which overflow float32 without it.
+    bell = jnp.exp(-t * t / 4)
+    weighted = fn(std[..., None, None] * t) * w * length * bell / sqrt(2 * pi)
 
     def step(carry, n):
         below, here = carry
@@ -79,7 +81,7 @@ def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[
         return (here, above), jnp.sum(weighted * here, axis=(-2, -1))
 
     degrees = jnp.arange(degree + 1, dtype=std.dtype)
-    _, r = jax.lax.scan(step, (jnp.zeros_like(t), jnp.ones_like(t)), degrees)
+    _, r = jax.lax.scan(step, (jnp.zeros_like(t), bell), degrees)
     return jnp.moveaxis(r, 0, -1)
 
 

@@ -97,33 +97,40 @@ class Network(Layer):
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
         """Random parameters of the finite network; `width` is that of every layer without one of its own."""
-        shape = tuple(input_shape)
+        shape = _input_shape(input_shape)
+        _check_width(width)
         self.shape(shape, width)
         return self.draw(key, shape, width)
 
     def apply(self, params, x, key: PRNGKeyArray | None = None):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
         x, _ = checked_inputs(x, None)
-        expected = jax.eval_shape(lambda key: self.draw(key, x.shape[1:], WIDTH), jax.random.key(0))
-        if str(jax.tree.structure(params)) != str(jax.tree.structure(expected)):
-            raise ValueError("The parameters are not those of this network. Make them with net.init(key, input_shape).")
+        self._check_params(params, x.shape[1:])
         with precision_of(x) as finish:
             return finish(self.forward(params, jnp.asarray(x), key))
 
     def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
         """The shape of one output of the finite network."""
-        return self.shape(tuple(input_shape), width)
+        _check_width(width)
+        return self.shape(_input_shape(input_shape), width)
+
+    def _check_params(self, params, input_shape: tuple[int, ...]) -> None:
+        self.shape(input_shape, WIDTH)
+        expected = jax.eval_shape(lambda key: self.draw(key, input_shape, WIDTH), jax.random.key(0))
+        found, wanted = ([path for path, _ in jax.tree_util.tree_leaves_with_path(t)] for t in (params, expected))
+        if found != wanted:
+            raise ValueError("The parameters are not those of this network. Make them with net.init(key, input_shape).")
 
     def empirical_kernel(
         self, params, x1, x2=None, get: str | Sequence[str] = _READINGS, key: PRNGKeyArray | None = None
     ):
         """The kernels of one finite network, averaged over its output channels.
 
-        With weights in the last layer the mean of "nngp" over draws of the parameters is near `kernel`'s at any width,
-        and both come nearer as the width grows.
+        A random network has a random kernel, which comes nearer to `kernel`'s as the width grows.
         """
         names = _readings(get)
         x1, x2 = checked_inputs(x1, x2)
+        self._check_params(params, x1.shape[1:])
         with precision_of(x1) as finish:
             result = finish(_empirical_kernel(self, params, x1, x1 if x2 is None else x2, ntk="ntk" in names, key=key))
         return _choose(result, get)
@@ -137,7 +144,7 @@ class Network(Layer):
 
 
 def _readings(get: str | Sequence[str]) -> tuple[str, ...]:
-    names = (get,) if isinstance(get, str) else tuple(get)
+    names = (get,) if isinstance(get, str) else tuple(get) if isinstance(get, Sequence) else ()
     if not names or any(name not in _READINGS for name in names):
         raise ValueError(f"get is 'nngp', 'ntk' or a tuple of these, not {get!r}.")
     return names
@@ -147,6 +154,21 @@ def _choose(result: Kernels, get: str | Sequence[str]) -> Any:
     if isinstance(get, str):
         return getattr(result, get)
     return Kernels(*(getattr(result, name) if name in get else None for name in _READINGS))
+
+
+def _input_shape(given: Sequence[int]) -> tuple[int, ...]:
+    """The shape of one input, without the batch."""
+    shape = tuple(given) if isinstance(given, Sequence) else (given,)
+    if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
+        raise ValueError(
+            f"input_shape is the shape of one input without the batch, such as (20,) or (32, 32, 3), not {given!r}."
+        )
+    return shape
+
+
+def _check_width(width: int) -> None:
+    if not (isinstance(width, int) and width > 0):
+        raise ValueError(f"width is the number of channels of a layer, 1 or more, not {width!r}.")
 
 
 def _without_leading_flatten(net: Network, x1, x2):
@@ -185,7 +207,9 @@ _CLASSES = {
     name: value
     for module in (activations, layers)
     for name, value in vars(module).items()
-    if isinstance(value, type) and issubclass(value, Layer | Activation)
+    if isinstance(value, type)
+    and issubclass(value, Layer | Activation)
+    and value not in (Layer, Activation, Nonlinearity, Parallel)
 }
 
 
@@ -196,10 +220,10 @@ def _describe(part: Any) -> Any:
         return {"parallel": [_describe(layer) for layer in part.layers]}
     if isinstance(part, Nonlinearity):
         return _describe(part.activation)
-    if isinstance(part, Activation) and (name := registered_name(part)) is not None:
-        return {"registered": name}
     values = part.arguments()
-    if any(callable(value) and not isinstance(value, Activation) for value in values.values()):
+    if isinstance(part, Activation) and _holds_function(part) and (name := registered_name(part)) is not None:
+        return {"registered": name}
+    if any(callable(value) for value in values.values()):
         raise TypeError(
             f"{part!r} holds a function, which JSON cannot. Give it a name with widelimit.register('my_activation', ...) "
             "before saving, and before loading."
@@ -207,6 +231,11 @@ def _describe(part: Any) -> Any:
     return {
         type(part).__name__: {k: _describe(v) if isinstance(v, Activation) else plain(v) for k, v in values.items()}
     }
+
+
+def _holds_function(activation: Activation) -> bool:
+    values = activation.arguments().values()
+    return any(_holds_function(v) if isinstance(v, Activation) else callable(v) for v in values)
 
 
 def _rebuild(data: Any) -> Any:

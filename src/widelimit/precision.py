@@ -29,32 +29,29 @@ def checked_inputs(x1: Any, x2: Any) -> tuple[Any, Any]:
     return x1.astype(dtype), x2.astype(dtype)
 
 
-def common_arrays(*values: Any) -> list[Any]:
-    """Numbers and arrays as arrays of one kind, JAX if any is, and one floating dtype."""
-    if any(isinstance(value, jax.Array) for value in values):
+def common_arrays(*values: Any, jaxy: bool = False) -> list[Any]:
+    """Numbers and arrays as arrays of one kind, JAX if any is or `jaxy`, and one floating dtype."""
+    if jaxy or any(isinstance(value, jax.Array) for value in values):
         dtype = jnp.result_type(*values)
-        return [jnp.asarray(v, dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.float32) for v in values]
+        dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
+        return [jnp.asarray(v, dtype) for v in values]
     dtypes = [np.asarray(v).dtype for v in values if not isinstance(v, int | float)]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
     return [np.asarray(v, dtype if dtype in (np.float32, np.float64) else np.float32) for v in values]
 
 
 def _array(name: str, x: Any, jaxy: bool) -> Any:
+    if not isinstance(x, jax.Array):
+        given, x = x, _numpy(name, x)
+        if jaxy and isinstance(given, np.ndarray) and x.dtype == np.float64 and jnp.asarray(0.0).dtype != np.float64:
+            raise TypeError(
+                f"{name} is a NumPy array of float64 beside a JAX array, and JAX would cut it down to float32. Give both "
+                "as NumPy arrays, or convert it with .astype('float32')."
+            )
     if jaxy:
         x = jnp.asarray(x)
+        _refuse_complex(name, x)
         x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
-    else:
-        try:
-            x = np.asarray(x)
-            x = (
-                x
-                if x.dtype in (np.float32, np.float64)
-                else x.astype(np.float32 if x.dtype.kind in "iubf" else np.float64)
-            )
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{name} is not an array of numbers: {error}. Give an array of shape (n, ..., channels)."
-            ) from None
     if x.ndim < 2:
         raise ValueError(
             f"{name} has the shape {x.shape}. Give one row for each input, (n, channels) or (n, height, width, channels); "
@@ -64,6 +61,24 @@ def _array(name: str, x: Any, jaxy: bool) -> Any:
         raise ValueError(f"{name} has the shape {x.shape}: an axis other than the first is empty.")
     _refuse_non_finite(name, x)
     return x
+
+
+def _numpy(name: str, x: Any) -> np.ndarray:
+    try:
+        x = np.asarray(x)
+        _refuse_complex(name, x)
+        if x.dtype.kind == "f" and x.dtype.itemsize > 8:
+            raise TypeError(f"it has the dtype {x.dtype}, wider than float64; convert it with .astype('float64')")
+        return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.dtype.kind in "iubf" else float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} is not an array of real numbers: {error}. Give an array of shape (n, ..., channels)."
+        ) from None
+
+
+def _refuse_complex(name: str, x: Any) -> None:
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        raise TypeError(f"{name} is complex ({x.dtype}), and networks here take real inputs. Give its real part.")
 
 
 def _refuse_non_finite(name: str, x: Any) -> None:

@@ -60,7 +60,10 @@ _registered: dict[str, Activation] = {}
 
 
 def register(name: str, activation: Activation) -> Activation:
-    """Give an activation a name, by which presets know it and under which a network that holds it becomes JSON."""
+    """Give an activation a name, by which presets know it; one that holds a function becomes JSON under it.
+
+    A name given again means the new activation from then on, so that a notebook's cell can be run twice.
+    """
     if not isinstance(activation, Activation):
         raise TypeError(f"register takes an activation, such as Elementwise(fn), not {activation!r}.")
     if name in CATALOGUE:

@@ -27,7 +27,7 @@ from ..precision import common_arrays, precision_of
 
 
 class Activation(Described):
-    """A function of one variable with its dual kernels. Subclasses give `fn`, `k`, `k_slope` and `radial`."""
+    """A function of one variable with its dual kernels. Subclasses give `fn`, `k`, `k_slope` and `r`."""
 
     @abstractmethod
     def fn(self, t: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
@@ -42,7 +42,7 @@ class Activation(Described):
         """E[f'(u) f'(v)], the delta functions of a jump left out."""
 
     @abstractmethod
-    def radial(self, std: Array, degree: int) -> Array:
+    def r(self, std: Array, degree: int) -> Array:
         """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
 
     def k_equal(self, a: Array) -> Array:
@@ -65,13 +65,19 @@ class Activation(Described):
         """`dual_slope` of a variable with itself."""
         return self.k_slope_equal(safe_sqrt(var))
 
-    def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Array:
-        """E[f(u) f(v)] from the covariance and the variances of u and v."""
-        return _dual(ulps, self, *_arrays(cov, var1, var2))
+    def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Any:
+        """E[f(u) f(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
+        return _in_own_precision(partial(_dual, ulps), self, cov, var1, var2)
 
-    def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Array:
-        """E[f'(u) f'(v)] from the covariance and the variances of u and v."""
-        return _dual_slope(ulps, self, *_arrays(cov, var1, var2))
+    def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Any:
+        """E[f'(u) f'(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
+        return _in_own_precision(partial(_dual_slope, ulps), self, cov, var1, var2)
+
+    def radial(self, std: ArrayLike, degree: int) -> Any:
+        """r_0(std) .. r_degree(std) in a new last axis, with which k(a, b, c) is the sum of r_l(a) r_l(b) c^l."""
+        if not (isinstance(degree, int) and degree >= 0):
+            raise ValueError(f"radial takes a whole degree of 0 or more, not {degree!r}.")
+        return _in_own_precision(lambda activation, std: activation.r(std, degree), self, std)
 
 
 def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
@@ -94,16 +100,10 @@ _k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, jnp.clip
 def _in_own_precision(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
     if not isinstance(activation, Activation):
         raise TypeError(f"{activation!r} is not an activation. Give one such as Relu() or Elementwise(fn).")
-    arrays = common_arrays(*values)
+    traced = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(activation))
+    arrays = common_arrays(*values, jaxy=traced)
     with precision_of(arrays[0]) as finish:
-        return finish(fn(activation, *arrays))
-
-
-def _arrays(*values: ArrayLike) -> list[Array]:
-    dtype = (
-        jnp.result_type(float, *values) if not any(hasattr(v, "dtype") for v in values) else jnp.result_type(*values)
-    )
-    return [jnp.asarray(value, dtype) for value in values]
+        return finish(fn(activation, *map(jnp.asarray, arrays)))
 
 
 def _polar(ulps: float, cov: Array, var1: Array, var2: Array) -> tuple[Array, Array, Array]:

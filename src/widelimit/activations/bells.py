@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import erf, ndtr
 
+from ..described import parameter
 from ..hermite import radial
 from ..numerics import arctan2, derivative
 from ..quadrature import expectation
@@ -48,7 +49,7 @@ class _ErrorFunction(Activation):
         height, steepness, _ = self.scales()
         return (height * steepness) ** 2 * (4 / pi) / _error_root(abs(steepness) * a, abs(steepness) * b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         height, steepness, offset = self.scales()
         s = steepness * std
         x = 2 * s**2 / (1 + 2 * s**2)
@@ -69,9 +70,9 @@ def _error_root(a, b, c):
 class Erf(_ErrorFunction):
     """a erf(b t) + c."""
 
-    a: float = 1.0
-    b: float = 1.0
-    c: float = 0.0
+    a: float = parameter(default=1.0)
+    b: float = parameter(default=1.0)
+    c: float = parameter(default=0.0)
 
     def scales(self):
         return self.a, self.b, self.c
@@ -115,7 +116,7 @@ class Gelu(Activation):
         rest = 1 / square + 1 / (1 + a**2) + 1 / (1 + b**2)  # what the bracket is, without its cancellation
         return 0.25 + (arctan2(cov, root) + cov / root * rest) / (2 * pi)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         if self.approximate:
             return radial(self.fn, std, degree)
         x = std**2 / (1 + std**2)
@@ -132,16 +133,17 @@ class Gelu(Activation):
 
 
 class Gaussian(Activation):
-    """a exp(b t^2), b <= 0. With B = -b and D = 1 + 2 B (a^2 + b^2) + 4 B^2 det: k = D^(-1/2), slope 4 B^2 cov D^(-3/2).
+    """a exp(b t^2), b <= 0. With B = -b and D = 1 + 2 B (a^2 + b^2) + 4 B^2 det, all times the square of the
+    amplitude a: k = D^(-1/2), slope 4 B^2 cov D^(-3/2).
 
-    r_l(s), l even: (1 + z)^(-1/2) (-x)^(l/2) w_l with z = 2 B s^2, x = z / (1 + z).
+    r_l(s), l even, times the amplitude: (1 + z)^(-1/2) (-x)^(l/2) w_l with z = 2 B s^2, x = z / (1 + z).
     """
 
-    a: float = 1.0
-    b: float = -1.0
+    a: float = parameter(default=1.0)
+    b: float = parameter(default=-1.0)
 
     def __check_init__(self):
-        if isinstance(self.b, int | float) and self.b > 0:
+        if isinstance(self.b, float) and not self.b <= 0:
             raise ValueError(
                 f"Gaussian is a exp(b t^2) with b <= 0, not b = {self.b}: for b > 0 its kernel is infinite."
             )
@@ -159,7 +161,7 @@ class Gaussian(Activation):
         root = self._root(a, b, c)
         return 4 * (self.a * self.b) ** 2 * (a * b * c / root) / root / root
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         z = -2 * self.b * std**2
         head, x = self.a / jnp.sqrt(1 + z), z / (1 + z)
         r = [jnp.zeros_like(std) if l % 2 else head * (-x) ** (l // 2) * hermite_weight(l) for l in range(degree + 1)]
@@ -193,7 +195,7 @@ class Gabor(Activation):
         odd = 4 * x * ((det + 3 * square + 2) / whole)
         return bell * (even / whole * jnp.cosh(x) + odd * jnp.sinh(x))
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         v = 1 / (1 + 2 * std**2)
         y, step = jnp.sqrt(v / 2), jnp.sqrt(2 * v) * std  # sqrt(1 - v)
         g = [jnp.ones_like(std), y]  # g_l / sqrt(l!)

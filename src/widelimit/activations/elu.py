@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..described import parameter
 from ..hermite import radial
 from ..numerics import erfcx, legendre, sine
 from .base import Activation
@@ -94,14 +95,14 @@ class _Exponential(Activation):
 
         return scale**2 * _average(unit, partial(_mean_slope, alpha), a / width, b / width, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         return radial(self.fn, std, degree)
 
 
 class Elu(_Exponential):
     """t on the right of 0, alpha (exp(t) - 1) on its left."""
 
-    alpha: float = 1.0
+    alpha: float = parameter(default=1.0)
 
     def shape(self):
         return 1.0, self.alpha, 1.0
@@ -117,7 +118,11 @@ class Selu(_Exponential):
 class Celu(_Exponential):
     """t on the right of 0, alpha (exp(t / alpha) - 1) on its left."""
 
-    alpha: float = 1.0
+    alpha: float = parameter(default=1.0)
+
+    def __check_init__(self):
+        if isinstance(self.alpha, float) and not self.alpha > 0:
+            raise ValueError(f"Celu divides by its alpha, which must be above 0, not {self.alpha!r}.")
 
     def shape(self):
         return 1.0, 1.0, self.alpha

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..described import number
 from ..hermite import radial
 from ..numerics import derivative
 from ..quadrature import expectation
@@ -26,7 +27,7 @@ class Numerical(Activation):
     def k_slope(self, a, b, c):
         return expectation(derivative(self.fn), self.bends(), a, b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         return radial(self.fn, std, degree, self.bends())
 
 
@@ -114,7 +115,12 @@ class Elementwise(Numerical):
         if not callable(fn):
             raise TypeError(f"Elementwise takes a function of one array, not {fn!r}.")
         self.function = fn
-        self.kinks = tuple(sorted(float(kink) for kink in kinks))
+        try:
+            self.kinks = tuple(sorted(number(kink) for kink in kinks))
+        except TypeError:
+            raise TypeError(
+                f"kinks are the points where the function is not smooth, such as (0.0, 1.0), not {kinks!r}."
+            ) from None
 
     def argument(self, name):
         return self.function if name == "fn" else self.kinks

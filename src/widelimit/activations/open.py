@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
+from ..described import parameter
 from ..numerics import safe_sqrt
 from .base import Activation
 
@@ -42,7 +43,7 @@ class FromDual(Activation):
         return self.function(a * b * c, a**2, b**2)
 
     def k(self, a, b, c):
-        return self._at(a, b, c)
+        return _formula(self, a, b, c)
 
     def k_slope(self, a, b, c):
         h = 1e-3 if c.dtype == jnp.float64 else 2e-2
@@ -60,8 +61,13 @@ class FromDual(Activation):
         )
         return jnp.where(tau < 1, near, slope(jnp.where(tau < 1, 0, c)))
 
-    def radial(self, std, degree):
-        """sqrt of the coefficients of a nonnegative fit of c -> k(std, std, c); needs concrete numbers."""
+    def r(self, std, degree):
+        """sqrt of the coefficients of a nonnegative fit of c -> k(std, std, c), each radius by itself.
+
+        The fit needs concrete numbers; only the mean, r_0 = sqrt(k(std, std, 0)), is known without one.
+        """
+        if degree == 0:
+            return safe_sqrt(self.k(std, std, jnp.zeros_like(std)))[..., None]
         try:
             values, place = np.unique(np.asarray(std), return_inverse=True)
         except jax.errors.TracerArrayConversionError:
@@ -96,6 +102,21 @@ class FromDual(Activation):
             )
 
 
+@jax.custom_jvp
+def _formula(activation, a, b, c):
+    return activation._at(a, b, c)
+
+
+@_formula.defjvp
+def _formula_jvp(primals, tangents):
+    """In the radii at a cosine moved inside by some roundings, since arccos has no derivative at its ends."""
+    activation, a, b, c = primals
+    _, da, db, dc = tangents
+    end = 1 - 64 * jnp.finfo(c.dtype).eps
+    _, change = jax.jvp(lambda a, b: activation._at(a, b, jnp.clip(c, -end, end)), (a, b), (da, db))
+    return activation._at(a, b, c), change + a * b * activation.k_slope(a, b, c) * dc
+
+
 class Affine(Activation):
     """A f(B t) + C for an activation f.
 
@@ -103,16 +124,16 @@ class Affine(Activation):
     """
 
     activation: Activation
-    A: float = 1.0
-    B: float = 1.0
-    C: float = 0.0
+    A: float = parameter(default=1.0)
+    B: float = parameter(default=1.0)
+    C: float = parameter(default=0.0)
 
     def fn(self, t):
         return self.A * self.activation.fn(self.B * t) + self.C
 
     def k(self, a, b, c):
         a, b = abs(self.B) * a, abs(self.B) * b
-        means = sum(self.activation.radial(std, 0)[..., 0] for std in (a, b))
+        means = sum(self.activation.r(std, 0)[..., 0] for std in (a, b))
         return self.A**2 * self.activation.k(a, b, c) + self.C**2 + self.A * self.C * means
 
     def k_slope(self, a, b, c):
@@ -120,7 +141,7 @@ class Affine(Activation):
 
     def k_equal(self, a):
         a = abs(self.B) * a
-        mean = self.activation.radial(a, 0)[..., 0]
+        mean = self.activation.r(a, 0)[..., 0]
         return self.A**2 * self.activation.k_equal(a) + self.C**2 + 2 * self.A * self.C * mean
 
     def k_slope_equal(self, a):
@@ -129,7 +150,7 @@ class Affine(Activation):
     def k_derivative(self, a, b, c):
         return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         signs = jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
-        r = self.A * signs * self.activation.radial(abs(self.B) * std, degree)
+        r = self.A * signs * self.activation.r(abs(self.B) * std, degree)
         return r.at[..., 0].add(self.C)

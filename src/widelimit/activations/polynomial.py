@@ -1,4 +1,9 @@
-"""Polynomials: their Hermite expansion is finite, so k = sum of r_l(a) r_l(b) c^l is exact at any radius."""
+"""Polynomials: their Hermite expansion is finite, so k = sum of r_l(a) r_l(b) c^l is exact at any radius.
+
+A power of a large radius overflows where its product with the power of a small one does not. So the coefficients are
+kept in units of a^lowest max(a, 1)^(degree - lowest), in which they stay of order one, and the units are multiplied in
+at the end, one by one.
+"""
 
 from abc import abstractmethod
 from math import factorial, sqrt
@@ -6,63 +11,74 @@ from math import factorial, sqrt
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..hermite import series
-from ..numerics import polynomial
+from ..described import number
+from ..hermite import hermite, series
+from ..numerics import polynomial, spread
 from .base import Activation
 from .rectified import whole_degree
 
 
 class _Finite(Activation):
-    """An activation given by its ascending coefficients.
-
-    r_l(a) = sum over i of coef_{l+2i} (l+2i)! / (2^i i! sqrt(l!)) a^{l+2i}; the slope is the dual of the derivative.
-    """
+    """An activation whose expansion ends."""
 
     @abstractmethod
-    def coefficients(self):
-        """The ascending coefficients."""
+    def powers(self) -> tuple[int, int]:
+        """The lowest and the highest power of t that occur."""
 
-    def fn(self, t):
-        return polynomial(self.coefficients(), t)
+    @abstractmethod
+    def scaled(self, small, large) -> list:
+        """r_l(a) / (a^lowest max(a, 1)^(highest - lowest)) for l = 0 .. highest, from min(a, 1) and max(a, 1)."""
 
     def k(self, a, b, c):
-        return _dual(self.coefficients(), a, b, c)
+        lowest, highest = self.powers()
+        large = jnp.maximum(a, 1), jnp.maximum(b, 1)
+        r1, r2 = (jnp.stack(self.scaled(jnp.minimum(s, 1), l), -1) for s, l in zip((a, b), large, strict=True))
+        value = series(r1, r2, c) * (a * b) ** lowest
+        for _ in range(highest - lowest):
+            value = value * large[0] * large[1]
+        return value
 
-    def k_slope(self, a, b, c):
-        return _dual([n * x for n, x in enumerate(self.coefficients())][1:] or [0.0], a, b, c)
-
-    def radial(self, std, degree):
-        r = _radial(self.coefficients(), std)[: degree + 1]
+    def r(self, std, degree):
+        lowest, highest = self.powers()
+        large = jnp.maximum(std, 1)
+        unit = std**lowest * large ** (highest - lowest)
+        r = [unit * value for value in self.scaled(jnp.minimum(std, 1), large)[: degree + 1]]
         return jnp.stack(r + [jnp.zeros_like(std)] * (degree + 1 - len(r)), axis=-1)
 
 
-def _radial(coefficients, std):
-    size = len(coefficients)
-    total = [jnp.zeros_like(std)] * size
-    for l in range(size):
-        for n in range(l, size, 2):
-            i = (n - l) // 2
-            weight = factorial(n) / (2**i * factorial(i) * sqrt(factorial(l)))
-            total[l] = total[l] + coefficients[n] * weight * std**n
+def _scaled(coefficients, lowest, small, large):
+    """The sum over n = l + 2i of coef_n n! / (2^i i! sqrt(l!)) a^n, in the units of `_Finite.scaled`."""
+    highest = len(coefficients) - 1
+    total = [jnp.zeros_like(small)] * len(coefficients)
+    for n in range(lowest, highest + 1):
+        power = coefficients[n] * small ** (n - lowest) * (1 / large) ** (highest - n)
+        for i in range(n // 2 + 1):
+            l = n - 2 * i
+            total[l] = total[l] + factorial(n) / (2**i * factorial(i) * sqrt(factorial(l))) * power
     return total
-
-
-def _dual(coefficients, a, b, c):
-    r1, r2 = (jnp.stack(_radial(coefficients, std), axis=-1) for std in (a, b))
-    return series(r1, r2, c)
 
 
 class Polynomial(_Finite):
     """coef[0] + coef[1] t + coef[2] t^2 + ..."""
 
-    coef: tuple[float, ...] = eqx.field(converter=tuple)
+    coef: tuple[float, ...] = eqx.field(converter=lambda coef: tuple(map(number, coef)))
 
     def __check_init__(self):
         if not self.coef:
             raise ValueError("Polynomial needs at least one coefficient, lowest degree first, and got none.")
 
-    def coefficients(self):
-        return self.coef
+    def fn(self, t):
+        return polynomial(self.coef, t)
+
+    def powers(self):
+        return 0, len(self.coef) - 1
+
+    def scaled(self, small, large):
+        return _scaled(self.coef, 0, small, large)
+
+    def k_slope(self, a, b, c):
+        slope = tuple(n * x for n, x in enumerate(self.coef))[1:]
+        return Polynomial(slope or (0.0,)).k(a, b, c)
 
 
 class Monomial(_Finite):
@@ -73,21 +89,52 @@ class Monomial(_Finite):
     def __check_init__(self):
         whole_degree(self)
 
-    def coefficients(self):
-        return [0.0] * self.degree + [1.0]
+    def fn(self, t):
+        return t**self.degree
+
+    def powers(self):
+        return self.degree, self.degree
+
+    def scaled(self, small, large):
+        return _scaled([0.0] * self.degree + [1.0], self.degree, small, large)
+
+    def k_slope(self, a, b, c):
+        return _lower(self, a, b, c)
 
 
 class Hermite(_Finite):
-    """The probabilists' Hermite polynomial He_degree, not normalised: E[He_n(t)^2] = n!."""
+    """The probabilists' Hermite polynomial He_degree, not normalised: E[He_n(t)^2] = n!.
+
+    r_{n-2i}(a) = n! / (2^i i! sqrt((n - 2i)!)) a^(n-2i) (a^2 - 1)^i; the slope is n^2 times the dual of He_{n-1}.
+    """
 
     degree: int = eqx.field(static=True)
 
     def __check_init__(self):
         whole_degree(self)
 
-    def coefficients(self):
-        below, here = [1.0], [0.0, 1.0]
-        for n in range(1, self.degree + 1):
-            shifted = [0.0, *here]
-            below, here = here, [x - n * (below[i] if i < len(below) else 0.0) for i, x in enumerate(shifted)]
-        return below
+    def fn(self, t):
+        return sqrt(factorial(self.degree)) * hermite(self.degree, t)[self.degree]
+
+    def powers(self):
+        return self.degree % 2, self.degree
+
+    def scaled(self, small, large):
+        n, inverse = self.degree, 1 / large
+        excess = (small - inverse) * (small + inverse)  # (a^2 - 1) / max(a, 1)^2
+        total = [jnp.zeros_like(small)] * (n + 1)
+        for i in range(n // 2 + 1):
+            weight = factorial(n) / (2**i * factorial(i) * sqrt(factorial(n - 2 * i)))
+            total[n - 2 * i] = weight * small ** (n - 2 * i - n % 2) * excess**i
+        return total
+
+    def k_slope(self, a, b, c):
+        return _lower(self, a, b, c)
+
+
+def _lower(activation, a, b, c):
+    """The slope of a family in which the derivative of degree n is n times degree n - 1."""
+    n = activation.degree
+    if n == 0:
+        return spread(jnp.zeros_like(c), a, b)
+    return n**2 * type(activation)(n - 1).k(a, b, c)

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..described import parameter
 from ..numerics import angle, polynomial, safe_divide, sine, spread
 from .base import Activation
 
@@ -46,7 +47,7 @@ class _TwoSlopes(Activation):
         low, high = self.slopes()
         return spread((high - low) ** 2 / (2 * pi) * angle(-c) + low * high, a, b)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         low, high = self.slopes()
         r = [std * ((high - low) * rectified_coefficient(1, l) + low * (l == 1)) for l in range(degree + 1)]
         return jnp.stack(r, axis=-1)
@@ -62,7 +63,7 @@ class Relu(_TwoSlopes):
 class LeakyRelu(_TwoSlopes):
     """t on the right of 0, alpha t on the left."""
 
-    alpha: float
+    alpha: float = parameter()
 
     def slopes(self):
         return self.alpha, 1.0
@@ -71,8 +72,8 @@ class LeakyRelu(_TwoSlopes):
 class ABRelu(_TwoSlopes):
     """a min(t, 0) + b max(t, 0): `a` is the slope on the left of 0."""
 
-    a: float
-    b: float
+    a: float = parameter()
+    b: float = parameter()
 
     def slopes(self):
         return self.a, self.b
@@ -100,7 +101,7 @@ class Sign(Activation):
     def k_derivative(self, a, b, c):
         return _jump_derivative(4.0, a, b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         return constants([2 * rectified_coefficient(0, l) - (l == 0) for l in range(degree + 1)], std)
 
 
@@ -129,7 +130,7 @@ class RectifiedMonomial(Activation):
     def k_derivative(self, a, b, c):
         return _jump_derivative(1.0, a, b, c) if self.degree == 0 else self.k_slope(a, b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         r = [rectified_coefficient(self.degree, l) for l in range(degree + 1)]
         return std[..., None] ** self.degree * constants(r, std)
 

@@ -10,12 +10,19 @@ from math import sqrt
 import jax.numpy as jnp
 from jax.scipy.special import gammaln
 
+from ..described import parameter
 from ..numerics import safe_log, spread
 from .base import Activation
 
 
 def _square_distance(a, b, c):
     return (a - b) ** 2 + 2 * a * b * (1 - c)
+
+
+def _refuse_negative_gamma(activation):
+    gamma = activation.gamma
+    if isinstance(gamma, float) and not gamma >= 0:
+        raise ValueError(f"{type(activation).__name__} is a kernel for gamma of 0 or more, not {gamma!r}.")
 
 
 def _powers(x, degree):
@@ -59,7 +66,7 @@ class _Sine(Activation):
         minus, half = self._parts(a, b, c)
         return (amplitude * frequency) ** 2 * (cos**2 * minus - half)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         amplitude, frequency, sin, cos = self.wave()
         x = abs(frequency) * std
         turns = jnp.stack([jnp.asarray(v, std.dtype) for v in (sin, cos, -sin, -cos)])[jnp.arange(degree + 1) % 4]
@@ -70,9 +77,9 @@ class _Sine(Activation):
 class Sin(_Sine):
     """a sin(b t + c)."""
 
-    a: float = 1.0
-    b: float = 1.0
-    c: float = 0.0
+    a: float = parameter(default=1.0)
+    b: float = parameter(default=1.0)
+    c: float = parameter(default=0.0)
 
     def wave(self):
         return self.a, self.b, jnp.sin(self.c), jnp.cos(self.c)
@@ -81,9 +88,9 @@ class Sin(_Sine):
 class Cos(_Sine):
     """a cos(b t + c)."""
 
-    a: float = 1.0
-    b: float = 1.0
-    c: float = 0.0
+    a: float = parameter(default=1.0)
+    b: float = parameter(default=1.0)
+    c: float = parameter(default=0.0)
 
     def wave(self):
         return self.a, self.b, jnp.cos(self.c), -jnp.sin(self.c)
@@ -92,7 +99,10 @@ class Cos(_Sine):
 class Rbf(_Sine):
     """sqrt(2) sin(sqrt(2 gamma) t + pi / 4), whose dual is the Gaussian kernel exp(-gamma |u - v|^2)."""
 
-    gamma: float = 1.0
+    gamma: float = parameter(default=1.0)
+
+    def __check_init__(self):
+        _refuse_negative_gamma(self)
 
     def wave(self):
         return sqrt(2), jnp.sqrt(2 * self.gamma), sqrt(0.5), sqrt(0.5)
@@ -101,8 +111,8 @@ class Rbf(_Sine):
 class Exp(Activation):
     """a exp(b t): k = a^2 exp(b^2 |u + v|^2 / 2), r_l(s) = a exp(b^2 s^2 / 2) (b s)^l / sqrt(l!)."""
 
-    a: float = 1.0
-    b: float = 1.0
+    a: float = parameter(default=1.0)
+    b: float = parameter(default=1.0)
 
     def fn(self, t):
         return self.a * jnp.exp(self.b * t)
@@ -113,7 +123,7 @@ class Exp(Activation):
     def k_slope(self, a, b, c):
         return self.b**2 * self.k(a, b, c)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         x = abs(self.b) * std
         signs = jnp.sign(jnp.asarray(self.b, std.dtype)) ** jnp.arange(degree + 1)
         return self.a * signs * jnp.exp(_powers(x, degree) + x[..., None] ** 2 / 2)
@@ -126,8 +136,11 @@ class ExpNormalized(Activation):
     is another.) r_l(a)^2 = a^2 exp(gamma shift) gamma^l / l!.
     """
 
-    gamma: float = 1.0
-    shift: float = -1.0
+    gamma: float = parameter(default=1.0)
+    shift: float = parameter(default=-1.0)
+
+    def __check_init__(self):
+        _refuse_negative_gamma(self)
 
     def fn(self, t):
         raise TypeError(
@@ -141,6 +154,6 @@ class ExpNormalized(Activation):
     def k_slope(self, a, b, c):
         return spread(self.gamma * jnp.exp(self.gamma * (c + self.shift)), a, b)
 
-    def radial(self, std, degree):
+    def r(self, std, degree):
         root = jnp.sqrt(jnp.asarray(self.gamma, std.dtype))
         return std[..., None] * jnp.exp(_powers(root, degree) + self.gamma * self.shift / 2)

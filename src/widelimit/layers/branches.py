@@ -152,8 +152,8 @@ class FanInConcat(_FanIn):
     def shape(self, shape, width):
         branches = self._branches(shape)
         axis = self._axis(len(branches[0]) + 1)
-        rests = {tuple(size for i, size in enumerate(b) if i != axis and i < len(b) - 1) for b in branches}
-        if len(rests) > 1 or len({len(branch) for branch in branches}) > 1:
+        sizes = [{b[i] for b in branches if i < len(b)} - {None} for i in range(len(branches[0])) if i != axis]
+        if len({len(branch) for branch in branches}) > 1 or any(len(size) > 1 for size in sizes):
             raise ValueError(
                 f"FanInConcat of branches of different shapes, {', '.join(map(str, branches))}. Make them equal."
             )
@@ -175,13 +175,13 @@ class FanInConcat(_FanIn):
 
     def _mix(self, states: list[State]) -> Callable:
         """The mean over the channels of all branches, each weighted by its width; equal where none was said."""
-        widths = [s.channels or 0 for s in states]
-        if 0 in widths:
-            if any(s.channels is not None and s.weighted[0] for s in states):
-                raise ValueError(
-                    "FanInConcat of branches of which only some have a width. Give width= in every branch."
-                )
-            widths = [1] * len(states)
+        given = [s.channels for s in states]
+        if None in given and any(given):
+            raise ValueError(
+                f"FanInConcat of branches of the widths {given}, of which only some are known. Give width= in every branch "
+                "that has weights."
+            )
+        widths = [width or 1 for width in given]
         return lambda kernels: sum(w / sum(widths) * kernel for w, kernel in zip(widths, kernels, strict=True))
 
     def forward(self, params, x, key):

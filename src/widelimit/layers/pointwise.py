@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..described import number, parameter
 from ..state import State
 from .base import Layer
 
@@ -18,11 +19,17 @@ class LayerNorm(Layer):
     Axes count as in an input with its batch: 0 is the batch, which cannot be named.
     """
 
-    axis: int | tuple[int, ...] = eqx.field(default=-1, static=True)
-    eps: float = eqx.field(default=1e-12, static=True)
+    axis: int | tuple[int, ...] = eqx.field(
+        default=-1, static=True, converter=lambda axis: tuple(axis) if isinstance(axis, list) else axis
+    )
+    eps: float = eqx.field(default=1e-12, static=True, converter=number)
+
+    def __check_init__(self):
+        if not self.eps > 0:
+            raise ValueError(f"LayerNorm takes an eps above 0, which keeps zero rows finite, not {self.eps!r}.")
 
     def _axes(self, rank: int) -> tuple[int, ...]:
-        given = self.axis if isinstance(self.axis, tuple | list) else (self.axis,)
+        given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
         axes = tuple(sorted({axis % rank if -rank <= axis < rank else rank for axis in given}))
         if 0 in axes or rank in axes or rank - 1 not in axes:
             raise ValueError(
@@ -63,7 +70,7 @@ class Dropout(Layer):
     Two different inputs meet independent masks: only the covariance of a value with itself grows, by 1 / keep.
     """
 
-    keep: float
+    keep: float = parameter()
     mode: str = eqx.field(default="train", static=True)
 
     def __check_init__(self):

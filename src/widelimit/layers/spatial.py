@@ -40,14 +40,10 @@ class _Pixels(Layer):
         return state if not gone else state.map(lambda x: x.reshape(x.shape[: x.ndim - 2 * gone]), pairs=False)
 
     def forward(self, params, x, key):
+        after = self.shape(x.shape[1:], None)
         for i in range(x.ndim - 2):
             x = self.along(x, i + 1, i)
-        gone = x.ndim - 2 if self.collapses() else 0
-        return x.reshape(x.shape[0], x.shape[-1]) if gone else x
-
-    def collapses(self) -> bool:
-        """Whether no spatial axis is left."""
-        return False
+        return x.reshape(x.shape[0], *after)
 
 
 class _Pool(_Pixels):
@@ -102,9 +98,6 @@ class _Global(_Pixels):
     def shape(self, shape, width):
         spatial_rank(self, shape)
         return (shape[-1],)
-
-    def collapses(self):
-        return True
 
 
 class GlobalSumPool(_Global):

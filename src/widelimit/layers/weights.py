@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
+from ..described import number, optional_number, parameter
 from ..state import State
 from .base import Layer, spatial_rank
 from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
@@ -112,8 +113,8 @@ class _Weights(Layer):
 class Dense(_Weights):
     """A fully connected layer over the channels; pixels, where there are any, share it."""
 
-    W_std: float = 1.0
-    b_std: float | None = None
+    W_std: float = parameter(default=1.0)
+    b_std: float | None = parameter(default=None)
     width: int | None = eqx.field(default=None, static=True, kw_only=True)
     parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
 
@@ -156,7 +157,8 @@ class Conv(_Weights):
         self.strides = None if strides is None else per_axis("strides", strides, len(filter_shape))
         check_padding(padding)
         self.padding = padding
-        self.W_std, self.b_std, self.width, self.parameterization = W_std, b_std, width, parameterization
+        self.W_std, self.b_std = number(W_std), optional_number(b_std)
+        self.width, self.parameterization = width, parameterization
 
     @property
     def steps(self) -> tuple[int, ...]:
