@@ -34,18 +34,17 @@ COMPUTED = {
     "gelu_tanh", "elu", "selu", "celu", "tanh", "sigmoid", "softplus", "silu", "mish", "hard_tanh", "relu6", "softsign",
     "elementwise",
 }  # fmt: skip
+# These differ from others of the catalogue only in their function: tests of what they share leave them out.
+ALIKE = {"sigmoid", "silu", "mish", "gelu_tanh", "selu", "celu", "relu6"}
 # Slopes with a kink turn an angle below the rounding of a cosine, which nobody can tell from 0, into an error of its size.
-KINKED = {
-    "relu", "leaky_relu", "abrelu", "abs", "rectified_monomial", "elu", "selu", "celu", "hard_tanh", "relu6", "softsign",
-    "elementwise", "affine", "sign", "step",
-}  # fmt: skip
+KINKED = {"relu", "elu"}
 
-_conv = wl.Conv((3, 3), padding="SAME", W_std=1.4, b_std=0.2)
+_conv = wl.Conv((3, 3), padding="SAME", W_std=1.4, b_std=0.7)
 _end = (wl.Flatten(), wl.Dense(1.1))
 
 # Every layer inside a small network, with the shape of one input.
 NETWORKS: dict[str, tuple[wl.Network, tuple[int, ...]]] = {
-    "dense": (wl.serial(wl.Dense(1.5, 0.3), wl.Relu(), wl.Dense(1.2, 0.1)), (5,)),
+    "dense": (wl.serial(wl.Dense(1.5, 0.9), wl.Relu(), wl.Dense(1.2, 0.8)), (5,)),
     "dense on pixels": (wl.serial(wl.Dense(1.5), "gelu", *_end), (4, 3, 2)),
     "conv 1d": (wl.serial(wl.Conv((3,), padding="SAME", W_std=1.3, b_std=0.1), "relu", *_end), (6, 2)),
     "conv 3d": (wl.serial(wl.Conv((2, 3, 2), padding="SAME", W_std=1.3), "relu", *_end), (3, 4, 3, 2)),
@@ -67,13 +66,17 @@ NETWORKS: dict[str, tuple[wl.Network, tuple[int, ...]]] = {
         (5, 4, 2),
     ),
     "avg pool edges": (
-        wl.serial(_conv, "relu", wl.AvgPool((3, 2), (2, 1), "SAME", normalize_edges=True), *_end),
+        wl.serial(
+            _conv,
+            "relu",
+            wl.AvgPool((3, 2), (2, 1), "SAME", normalize_edges=True),
+            wl.AvgPool((3, 3), 1, "CIRCULAR"),
+            *_end,
+        ),
         (5, 4, 2),
     ),
-    "avg pool circular": (wl.serial(_conv, "relu", wl.AvgPool((3, 3), (2, 1), "CIRCULAR"), *_end), (5, 4, 2)),
     "sum pool": (wl.serial(_conv, "relu", wl.SumPool((2, 2)), wl.Conv((2, 2)), "relu", *_end), (4, 4, 2)),
     "global sum pool": (wl.serial(_conv, "relu", wl.GlobalSumPool(), wl.Dense(0.3)), (4, 3, 2)),
-    "pool of a Gaussian": (wl.serial(_conv, wl.AvgPool((2, 2)), "relu", wl.GlobalAvgPool(), wl.Dense()), (4, 4, 2)),
     "layer norm": (wl.serial(wl.Dense(1.5, 0.3), wl.LayerNorm(), "gelu", wl.Dense()), (5,)),
     "layer norm over pixels": (
         wl.serial(_conv, wl.LayerNorm((1, 2, 3)), "relu", wl.GlobalAvgPool(), wl.Dense()),
@@ -85,7 +88,6 @@ NETWORKS: dict[str, tuple[wl.Network, tuple[int, ...]]] = {
         (3, 3, 2),
     ),
     "dropout in test mode": (wl.serial(wl.Dense(1.5), "relu", wl.Dropout(0.7, "test"), wl.Dense()), (5,)),
-    "identity": (wl.serial(wl.Dense(1.5), wl.Identity(), "relu", wl.Dense()), (5,)),
     "residual": (
         wl.serial(_conv, wl.residual("relu", _conv), "relu", wl.GlobalAvgPool(), wl.Dense()),
         (4, 3, 2),

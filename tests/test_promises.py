@@ -44,25 +44,17 @@ def _check(kernel, diagonal, eps):
     assert eigenvalues[0] >= -len(kernel) * eps * eigenvalues[-1]
 
 
-CASES = [(name, np.float64) for name in ACTIVATIONS]
-CASES += [(name, np.float32) for name in ACTIVATIONS if name not in COMPUTED or name in ("tanh", "elu", "hard_tanh")]
+OLDEST = ("relu", "gelu", "tanh")
+CASES = [pytest.param(n, np.float64, marks=[pytest.mark.oldest] if n in OLDEST else []) for n in ACTIVATIONS]
+CASES += [pytest.param(n, np.float32) for n in ACTIVATIONS if n not in COMPUTED or n in ("tanh", "elu", "hard_tanh")]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_promises(name, dtype):
     """Finite, exactly symmetric, the diagonal equal to the variance recursion, no eigenvalue below -n eps lambda_max."""
-    _promise(name, dtype)
-
-
-@pytest.mark.parametrize("name", ["relu", "gelu", "tanh"])
-@pytest.mark.oldest
-def test_promises_on_the_oldest(name):
-    _promise(name, np.float64)
-
-
-def _promise(name, dtype):
     act = ACTIVATIONS[name]
-    net = wl.serial(wl.Dense(1.3), act, wl.Dense(1.1, 0.3), act, wl.Dense())
+    second = () if name in COMPUTED else (act, wl.Dense())  # they compile for long
+    net = wl.serial(wl.Dense(1.3), act, wl.Dense(1.1, 0.3), *second)
     eps = np.finfo(dtype).eps
     eps = max(eps, 1e-12) if name in COMPUTED else eps
     eps = 1e-4 if name == "from_dual" else eps  # the accuracy of its slope at c = 1
@@ -82,7 +74,7 @@ def _promise(name, dtype):
     run()
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "sin", "tanh", "elu"])
+@pytest.mark.parametrize("name", ["relu", "gelu", "sin", "elu"])
 def test_two_batches_give_what_one_gives(name):
     """K(x1, x2) of awkward rows is the block of K(x), up to what the rounding of a cosine costs a kinked slope."""
     act = ACTIVATIONS[name]
@@ -99,7 +91,7 @@ def test_two_batches_give_what_one_gives(name):
     run()
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "tanh"])
+@pytest.mark.parametrize("name", ["relu", "gelu"])
 @pytest.mark.parametrize("pool", [wl.Flatten(), wl.GlobalAvgPool()], ids=["flatten", "pool"])
 def test_promises_for_images(name, pool):
     """Black images and black patches, equal and opposite images; float64."""
@@ -123,7 +115,7 @@ def test_promises_for_images(name, pool):
                 x[row] = x[0] if kind == "equal" else -x[0]
         for kernel, diagonal in zip(net.kernel(x), net.kernel(x, diagonal=True), strict=True):
             assert np.all(np.isfinite(kernel))
-            _check(kernel, diagonal, 1e-12 if name in COMPUTED | {"from_dual"} else np.finfo(float).eps)
+            _check(kernel, diagonal, np.finfo(float).eps)
 
     run()
 
@@ -132,18 +124,17 @@ def test_promises_for_images(name, pool):
 def test_gradients_in_the_inputs(name, x64):
     """Finite for awkward rows, and equal to finite differences for ordinary ones."""
     act = ACTIVATIONS[name]
-    net = wl.serial(wl.Dense(1.2, 0.1), act, wl.Dense(1.1), act, wl.Dense())
-    loss = jax.jit(lambda x: sum(k.sum() + (k**2).sum() for k in net.kernel(x)))
-    x = np.random.default_rng(0).normal(size=(4, 5))
-    gradient = np.asarray(jax.grad(loss)(jax.numpy.asarray(x)))
-    direction = np.random.default_rng(1).normal(size=x.shape)
-    difference = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
-    np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=1e-6)
-    x[1], x[2], x[3] = x[0], -x[0], 0
+    second = () if name in COMPUTED else (act, wl.Dense())
+    ordinary = np.random.default_rng(0).normal(size=(4, 5))
+    awkward = np.stack([ordinary[0], ordinary[0], -ordinary[0], 0 * ordinary[0]])
+    direction = np.random.default_rng(1).normal(size=ordinary.shape)
     for bias in (None, 0.1):
-        awkward = wl.serial(wl.Dense(1.2, bias), act, wl.Dense(1.1), act, wl.Dense())
-        slope = jax.grad(lambda x: sum(k.sum() for k in awkward.kernel(x)))(jax.numpy.asarray(x))
-        assert np.all(np.isfinite(slope))
+        net = wl.serial(wl.Dense(1.2, bias), act, wl.Dense(1.1), *second)
+        loss = jax.jit(jax.value_and_grad(lambda x: sum(k.sum() + (k**2).sum() for k in net.kernel(x))))
+        gradient = np.asarray(loss(ordinary)[1])
+        difference = (loss(ordinary + 1e-5 * direction)[0] - loss(ordinary - 1e-5 * direction)[0]) / 2e-5
+        np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=1e-6)
+        assert np.all(np.isfinite(loss(awkward)[1]))
 
 
 def test_gradients_of_images(x64):
@@ -156,13 +147,12 @@ def test_gradients_of_images(x64):
         wl.GlobalAvgPool(),
         wl.Dense(),
     )
-    loss = jax.jit(lambda x: sum(k.sum() for k in net.kernel(x)))
+    loss = jax.jit(jax.value_and_grad(lambda x: sum(k.sum() for k in net.kernel(x))))
     x, direction = np.random.default_rng(0).normal(size=(2, 3, 4, 4, 2))
-    gradient = jax.grad(loss)(jax.numpy.asarray(x))
-    difference = (loss(x + 1e-5 * direction) - loss(x - 1e-5 * direction)) / 2e-5
-    np.testing.assert_allclose(np.sum(gradient * direction), difference, rtol=1e-6)
+    difference = (loss(x + 1e-5 * direction)[0] - loss(x - 1e-5 * direction)[0]) / 2e-5
+    np.testing.assert_allclose(np.sum(loss(x)[1] * direction), difference, rtol=1e-6)
     x[1] = 0
-    assert np.all(np.isfinite(jax.grad(loss)(jax.numpy.asarray(x))))
+    assert np.all(np.isfinite(loss(x)[1]))
 
 
 def test_gradients_in_the_parameters(x64):
@@ -170,7 +160,7 @@ def test_gradients_in_the_parameters(x64):
     x = jax.numpy.asarray(np.random.default_rng(0).normal(size=(3, 4)))
     leaves, treedef = jax.tree.flatten(net)
     loss = jax.jit(lambda leaves: sum(k.sum() for k in jax.tree.unflatten(treedef, leaves).kernel(x)))
-    gradient = jax.grad(loss)(leaves)
+    gradient = jax.jit(jax.grad(loss))(leaves)
     for i in range(len(leaves)):
         up, down = (loss([leaf + sign * 1e-6 * (i == j) for j, leaf in enumerate(leaves)]) for sign in (1, -1))
         np.testing.assert_allclose(gradient[i], (up - down) / 2e-6, rtol=1e-6, atol=1e-7)

@@ -5,7 +5,9 @@ Nothing is imported or executed in reading: a description names a class of a giv
 """
 
 import inspect
+from functools import partial
 from numbers import Real
+from operator import index
 from typing import Any
 
 import equinox as eqx
@@ -37,12 +39,23 @@ class Described(eqx.Module):
 
 def number(value: Any) -> Any:
     """A parameter as a Python float, which JAX traces and differentiates; JAX's own arrays stay what they are."""
-    if isinstance(value, jax.Array):
+    if isinstance(value, jax.Array) and value.shape == ():
         return value
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"A parameter is a single real number, not {value!r}.")
     return float(value)
+
+
+def whole(what: str, value: Any, least: int = 0) -> int:
+    """A whole number, Python's or NumPy's, of at least `least`."""
+    try:
+        count = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        count = None
+    if count is None or count < least:
+        raise ValueError(f"{what} is a whole number of {least} or more, not {value!r}.")
+    return count
 
 
 def optional_number(value: Any) -> Any:
@@ -53,6 +66,11 @@ def optional_number(value: Any) -> Any:
 def parameter(**options: Any) -> Any:
     """A field that holds such a number, or None where that is the default."""
     return eqx.field(converter=optional_number if options.get("default", 0) is None else number, **options)
+
+
+def static_degree() -> Any:
+    """A field that holds a degree, part of what JAX compiles for."""
+    return eqx.field(static=True, converter=partial(whole, "The degree"))
 
 
 def _is_default(value: Any, default: Any) -> bool:

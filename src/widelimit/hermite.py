@@ -11,7 +11,7 @@ is also the quickest way to the exact kernel.
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import pi, sqrt
+from math import pi, prod, sqrt
 from typing import Any
 
 import jax
@@ -37,13 +37,18 @@ def hermite(degree: int, t: Any) -> list[Any]:
     return values[: degree + 1]
 
 
+def hermite_weight(even: int) -> float:
+    """(m - 1)!! / sqrt(m!) for even m, as a product that cannot overflow."""
+    return sqrt(prod((2 * i - 1) / (2 * i) for i in range(1, even // 2 + 1)))
+
+
 @lru_cache
-def rule(degree: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def rule(degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Points t and the matrix of weights w_i h_l(t_i) that integrate against h_0 .. h_degree.
 
     The line is split at 0, where activations have their kinks, and t = R x^2 draws the points of each half towards it.
     """
-    x, w = legendre(nodes)
+    x, w = legendre(96 + degree // 2)
     reach = _reach(degree)
     half, weight = reach * x**2, 2 * reach * x * w
     t = np.concatenate([-half[::-1], half])
@@ -51,20 +56,19 @@ def rule(degree: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return t, np.stack(hermite(degree, t)) * density
 
 
-def radial(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...] = (0.0,), nodes: int = 0) -> Array:
+def radial(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...] = (0.0,)) -> Array:
     """r_0(a) .. r_degree(a) of a function by quadrature, in a new last axis."""
-    nodes = nodes or 96 + degree
     if any(kinks):
-        return _radial_with_moving_kinks(fn, std, degree, kinks, nodes)
-    t, matrix = rule(degree, nodes)
+        return _radial_with_moving_kinks(fn, std, degree, kinks)
+    t, matrix = rule(degree)
     values = fn(std[..., None] * jnp.asarray(t, std.dtype))
     return jnp.matmul(values, jnp.asarray(matrix.T, std.dtype), precision="highest")
 
 
-def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...], nodes: int) -> Array:
+def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...]) -> Array:
     """The same, the line split at every kink / a: the points now depend on a, and so must the polynomials."""
     reach = _reach(degree)
-    x, w = (jnp.asarray(v, std.dtype) for v in legendre(nodes))
+    x, w = (jnp.asarray(v, std.dtype) for v in legendre(96 + degree))
     cuts = jnp.asarray(sorted({*kinks, 0.0}), std.dtype)
     inner = jnp.clip(safe_divide(cuts, std[..., None]), -reach, reach)
     ends = jnp.full_like(inner[..., :1], reach)
@@ -89,4 +93,4 @@ def series(r1: Float[Array, "*a l"], r2: Float[Array, "*b l"], c: Float[Array, "
     """The sum of r1_l r2_l c^l, by Horner's rule from the highest degree down."""
     terms = jnp.moveaxis(r1, -1, 0)[::-1], jnp.moveaxis(r2, -1, 0)[::-1]
     start = jnp.zeros(jnp.broadcast_shapes(c.shape, r1.shape[:-1], r2.shape[:-1]), c.dtype)
-    return jax.lax.scan(lambda total, r: (total * c + r[0] * r[1], None), start, terms, unroll=8)[0]
+    return jax.lax.scan(lambda total, r: (total * c + r[0] * r[1], None), start, terms, unroll=4)[0]

@@ -1,22 +1,18 @@
 """Ready-made networks. Each takes an activation, or the name of one, and the scales of its weights."""
 
 from .activations import Activation
+from .described import whole
 from .layers import AvgPool, Conv, Dense, Flatten, GlobalAvgPool
 from .network import Network, repeat, residual, serial
 
 _MYRTLE = {5: (2, 1, 1), 7: (2, 2, 2), 10: (3, 3, 3)}
 
 
-def _whole(preset: str, what: str, value: int) -> None:
-    if not (isinstance(value, int) and value >= 0):
-        raise ValueError(f"{preset} takes a whole number of 0 or more for its {what}, not {value!r}.")
-
-
 def fully_connected(
     depth: int = 1, activation: Activation | str = "relu", W_std: float = 1.0, b_std: float | None = None
 ) -> Network:
     """`depth` hidden layers and a read-out: Dense, then (activation, Dense) `depth` times."""
-    _whole("fully_connected", "depth", depth)
+    depth = whole("depth", depth)
     dense = Dense(W_std, b_std)
     return serial(dense, *[activation, dense] * depth)
 
@@ -39,7 +35,7 @@ def conv_flatten(
     depth: int = 8, activation: Activation | str = "relu", W_std: float = 1.0, b_std: float | None = None
 ) -> Network:
     """`depth` 3x3 convolutions and a read-out of all pixels, without pooling; with depth 8 the paper's CV8."""
-    _whole("conv_flatten", "depth", depth)
+    depth = whole("depth", depth)
     conv = Conv((3, 3), padding="SAME", W_std=W_std, b_std=b_std)
     return serial(*[conv, activation] * depth, Flatten(), Dense(W_std, b_std))
 
@@ -48,7 +44,7 @@ def residual_net(
     blocks: int = 4, activation: Activation | str = "relu", W_std: float = 1.0, b_std: float | None = None
 ) -> Network:
     """A convolution, `blocks` residual blocks of two convolutions each, a global pool and a read-out."""
-    _whole("residual_net", "blocks", blocks)
+    blocks = whole("blocks", blocks)
     conv = Conv((3, 3), padding="SAME", W_std=W_std, b_std=b_std)
     block = residual(activation, conv, activation, conv)
     return serial(conv, repeat(block, blocks), activation, GlobalAvgPool(), Dense(W_std, b_std))

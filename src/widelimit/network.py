@@ -7,6 +7,7 @@ precision and gives back what came in, NumPy or JAX.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,11 +16,22 @@ from jaxtyping import PRNGKeyArray
 
 from . import activations, layers
 from .activations import Activation, named, registered_name
-from .described import nested, plain
+from .described import nested, plain, whole
 from .exact import Kernels, kernel
 from .finite import empirical_kernel
-from .layers import FanInSum, FanOut, Flatten, Identity, Layer, Nonlinearity, Parallel, as_layer, parallel
-from .precision import checked_inputs, precision_of
+from .layers import (
+    WRONG_PARAMETERS,
+    FanInSum,
+    FanOut,
+    Flatten,
+    Identity,
+    Layer,
+    Nonlinearity,
+    Parallel,
+    as_layer,
+    parallel,
+)
+from .precision import checked_inputs, in_own_precision
 from .state import State
 
 WIDTH = 512  # of the finite reading, where none is said
@@ -57,10 +69,9 @@ class Network(Layer):
         return needs[::-1]
 
     def propagate(self, state):
-        needs = self._needs(_each(state)[0].keep_pairs)
+        needs = self._needs(_first(state).keep_pairs)
         for layer, before, after in zip(self.layers, needs[:-1], needs[1:], strict=True):
-            ready = [replace(s if before else s.diagonal(), keep_pairs=after) for s in _each(state)]
-            state = layer.propagate(ready if isinstance(state, list) else ready[0])
+            state = layer.propagate(_prepared(state, before, after))
         return state
 
     def draw(self, key, shape, width):
@@ -72,6 +83,8 @@ class Network(Layer):
 
     def forward(self, params, x, key):
         keys = [None] * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
+        if not isinstance(params, tuple | list) or len(params) != len(self.layers):
+            raise ValueError(WRONG_PARAMETERS)
         for layer, own, k in zip(self.layers, params, keys, strict=True):
             x = layer.forward(own, x, k)
         return x
@@ -91,35 +104,25 @@ class Network(Layer):
         x1, x2 = checked_inputs(x1, x2)
         self.shape(x1.shape[1:], None)
         net, x1, x2 = _without_leading_flatten(self, x1, x2)
-        with precision_of(x1) as finish:
-            result = finish(_kernel(net, x1, x2, ntk="ntk" in names, diagonal=diagonal))
-        return _choose(result, get)
+        run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
+        return _choose(in_own_precision(run, x1, x2), get)
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
         """Random parameters of the finite network; `width` is that of every layer without one of its own."""
         shape = _input_shape(input_shape)
-        _check_width(width)
+        width = whole("width", width, least=1)
         self.shape(shape, width)
         return self.draw(key, shape, width)
 
     def apply(self, params, x, key: PRNGKeyArray | None = None):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
         x, _ = checked_inputs(x, None)
-        self._check_params(params, x.shape[1:])
-        with precision_of(x) as finish:
-            return finish(self.forward(params, jnp.asarray(x), key))
+        self.shape(x.shape[1:], None)
+        return in_own_precision(lambda x: self.forward(params, jnp.asarray(x), key), x)
 
     def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
         """The shape of one output of the finite network."""
-        _check_width(width)
-        return self.shape(_input_shape(input_shape), width)
-
-    def _check_params(self, params, input_shape: tuple[int, ...]) -> None:
-        self.shape(input_shape, WIDTH)
-        expected = jax.eval_shape(lambda key: self.draw(key, input_shape, WIDTH), jax.random.key(0))
-        found, wanted = ([path for path, _ in jax.tree_util.tree_leaves_with_path(t)] for t in (params, expected))
-        if found != wanted:
-            raise ValueError("The parameters are not those of this network. Make them with net.init(key, input_shape).")
+        return self.shape(_input_shape(input_shape), whole("width", width, least=1))
 
     def empirical_kernel(
         self, params, x1, x2=None, get: str | Sequence[str] = _READINGS, key: PRNGKeyArray | None = None
@@ -130,10 +133,9 @@ class Network(Layer):
         """
         names = _readings(get)
         x1, x2 = checked_inputs(x1, x2)
-        self._check_params(params, x1.shape[1:])
-        with precision_of(x1) as finish:
-            result = finish(_empirical_kernel(self, params, x1, x1 if x2 is None else x2, ntk="ntk" in names, key=key))
-        return _choose(result, get)
+        self.shape(x1.shape[1:], None)
+        run = partial(_empirical_kernel, self, params, ntk="ntk" in names, key=key)
+        return _choose(in_own_precision(run, x1, x2), get)
 
     def to_json(self) -> str:
         """The network as JSON text; `from_json` reads it back."""
@@ -158,17 +160,15 @@ def _choose(result: Kernels, get: str | Sequence[str]) -> Any:
 
 def _input_shape(given: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input, without the batch."""
-    shape = tuple(given) if isinstance(given, Sequence) else (given,)
-    if not shape or not all(isinstance(size, int) and size > 0 for size in shape):
+    try:
+        shape = tuple(whole("size", size, least=1) for size in given)
+    except (TypeError, ValueError):
+        shape = ()
+    if not shape:
         raise ValueError(
             f"input_shape is the shape of one input without the batch, such as (20,) or (32, 32, 3), not {given!r}."
         )
     return shape
-
-
-def _check_width(width: int) -> None:
-    if not (isinstance(width, int) and width > 0):
-        raise ValueError(f"width is the number of channels of a layer, 1 or more, not {width!r}.")
 
 
 def _without_leading_flatten(net: Network, x1, x2):
@@ -179,8 +179,15 @@ def _without_leading_flatten(net: Network, x1, x2):
     return net, x1, x2
 
 
-def _each(state) -> list[State]:
-    return state if isinstance(state, list) else [state]
+def _first(state: State | list) -> State:
+    return _first(state[0]) if isinstance(state, list) else state
+
+
+def _prepared(state: Any, pairs: bool, keep: bool) -> Any:
+    """The state, or the states of all branches, with no more pairs of pixels than are needed."""
+    if isinstance(state, list):
+        return [_prepared(branch, pairs, keep) for branch in state]
+    return replace(state if pairs else state.diagonal(), keep_pairs=keep)
 
 
 def serial(*layers) -> Network:
@@ -190,9 +197,7 @@ def serial(*layers) -> Network:
 
 def repeat(layer, n: int) -> Network:
     """n independent copies of a layer in a row."""
-    if not (isinstance(n, int) and n >= 0):
-        raise ValueError(f"repeat takes a whole number of copies, not {n!r}.")
-    return serial(*[layer] * n)
+    return serial(*[layer] * whole("The number of copies", n))
 
 
 def residual(*layers) -> Network:
@@ -220,21 +225,23 @@ def _describe(part: Any) -> Any:
         return {"parallel": [_describe(layer) for layer in part.layers]}
     if isinstance(part, Nonlinearity):
         return _describe(part.activation)
-    values = part.arguments()
-    if isinstance(part, Activation) and _holds_function(part) and (name := registered_name(part)) is not None:
+    known = _CLASSES.get(type(part).__name__) is type(part) and not _holds_function(part)
+    if not known and isinstance(part, Activation) and (name := registered_name(part)) is not None:
         return {"registered": name}
-    if any(callable(value) for value in values.values()):
+    values = part.arguments()
+    if not known and not any(isinstance(value, Activation) for value in values.values()):
+        what = "holds a function" if type(part).__name__ in _CLASSES else "is of a class of yours"
         raise TypeError(
-            f"{part!r} holds a function, which JSON cannot. Give it a name with widelimit.register('my_activation', ...) "
-            "before saving, and before loading."
+            f"{part!r} {what}, which JSON cannot carry. Give the activation a name with "
+            "widelimit.register('my_activation', ...) before saving, and before loading."
         )
     return {
         type(part).__name__: {k: _describe(v) if isinstance(v, Activation) else plain(v) for k, v in values.items()}
     }
 
 
-def _holds_function(activation: Activation) -> bool:
-    values = activation.arguments().values()
+def _holds_function(part: Any) -> bool:
+    values = part.arguments().values()
     return any(_holds_function(v) if isinstance(v, Activation) else callable(v) for v in values)
 
 

@@ -1,11 +1,11 @@
 """Input at the border: checked, and computed in its own precision.
 
 NumPy input gives NumPy output: float64 is computed in float64 inside a scope of its own, whatever JAX's global setting;
-integers, booleans and float16 become float32. JAX arrays keep their dtype. Nothing is ever silently cut down.
+integers, booleans and float16 become float32. JAX arrays keep their dtype. Nothing is silently cut down; only while JAX
+traces a function of something else (the parameters, say) does NumPy input follow JAX's own setting.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,43 +15,43 @@ import numpy as np
 
 def checked_inputs(x1: Any, x2: Any) -> tuple[Any, Any]:
     """Both inputs as arrays of one kind and dtype, with a batch and a channel axis, finite and of matching shape."""
-    jaxy = any(isinstance(x, jax.Array) for x in (x1, x2))
-    x1 = _array("x1", x1, jaxy)
+    with_jax = any(isinstance(x, jax.Array) for x in (x1, x2))
+    x1 = _input("x1", x1, with_jax)
     if x2 is None:
         return x1, None
-    x2 = _array("x2", x2, jaxy)
+    x2 = _input("x2", x2, with_jax)
     if x1.shape[1:] != x2.shape[1:]:
         what = "channels" if x1.shape[1:-1] == x2.shape[1:-1] else "shapes"
         raise ValueError(
             f"x1 and x2 have different {what}: {x1.shape} and {x2.shape}. All axes but the first must agree."
         )
-    dtype = jnp.result_type(x1, x2) if jaxy else np.result_type(x1, x2)
+    dtype = jnp.result_type(x1, x2) if with_jax else np.result_type(x1, x2)
     return x1.astype(dtype), x2.astype(dtype)
 
 
-def common_arrays(*values: Any, jaxy: bool = False) -> list[Any]:
-    """Numbers and arrays as arrays of one kind, JAX if any is or `jaxy`, and one floating dtype."""
-    if jaxy or any(isinstance(value, jax.Array) for value in values):
-        dtype = jnp.result_type(*values)
-        dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.result_type(float)
-        return [jnp.asarray(v, dtype) for v in values]
-    dtypes = [np.asarray(v).dtype for v in values if not isinstance(v, int | float)]
-    dtype = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
-    return [np.asarray(v, dtype if dtype in (np.float32, np.float64) else np.float32) for v in values]
+def common_arrays(*values: Any) -> list[Any]:
+    """Numbers and arrays as arrays of one kind, JAX if any is, and one floating dtype; plain numbers follow the arrays."""
+    with_jax = any(isinstance(value, jax.Array) for value in values)
+    arrays = [v if isinstance(v, int | float) else _floating("an argument", v, with_jax) for v in values]
+    dtypes = [v.dtype for v in arrays if not isinstance(v, int | float)]
+    if with_jax:
+        return [jnp.asarray(v, jnp.result_type(*dtypes)) for v in arrays]
+    return [np.asarray(v, np.result_type(*dtypes) if dtypes else np.float64) for v in arrays]
 
 
-def _array(name: str, x: Any, jaxy: bool) -> Any:
-    if not isinstance(x, jax.Array):
-        given, x = x, _numpy(name, x)
-        if jaxy and isinstance(given, np.ndarray) and x.dtype == np.float64 and jnp.asarray(0.0).dtype != np.float64:
-            raise TypeError(
-                f"{name} is a NumPy array of float64 beside a JAX array, and JAX would cut it down to float32. Give both "
-                "as NumPy arrays, or convert it with .astype('float32')."
-            )
-    if jaxy:
-        x = jnp.asarray(x)
-        _refuse_complex(name, x)
-        x = x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
+def in_own_precision(fn: Callable, *arrays: Any) -> Any:
+    """fn(*arrays), where arrays are of one dtype or None: NumPy arrays in a scope of their precision, and back to NumPy."""
+    if not isinstance(arrays[0], np.ndarray):
+        return fn(*arrays)
+    try:
+        with jax.enable_x64(arrays[0].dtype == np.float64):
+            return jax.tree.map(np.asarray, fn(*arrays))
+    except jax.errors.TracerArrayConversionError:  # something else is traced, and so is the result
+        return fn(*(None if x is None else jnp.asarray(x) for x in arrays))
+
+
+def _input(name: str, x: Any, with_jax: bool) -> Any:
+    x = _floating(name, x, with_jax)
     if x.ndim < 2:
         raise ValueError(
             f"{name} has the shape {x.shape}. Give one row for each input, (n, channels) or (n, height, width, channels); "
@@ -63,10 +63,30 @@ def _array(name: str, x: Any, jaxy: bool) -> Any:
     return x
 
 
+def _floating(name: str, x: Any, with_jax: bool) -> Any:
+    """x as an array of floats, of JAX or of NumPy."""
+    given = x
+    if not isinstance(x, jax.Array):
+        x = _numpy(name, x)
+        cut = x.dtype == np.float64 and jnp.asarray(0.0).dtype != np.float64
+        if with_jax and isinstance(given, np.ndarray) and cut:
+            raise TypeError(
+                f"{name} is a NumPy array of float64 beside a JAX array, and JAX would cut it down to float32. Give both "
+                "as NumPy arrays, or convert it with .astype('float32')."
+            )
+    _refuse_complex(name, x)
+    if with_jax:
+        x = jnp.asarray(x)
+        return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.float32)
+    return x
+
+
 def _numpy(name: str, x: Any) -> np.ndarray:
     try:
         x = np.asarray(x)
         _refuse_complex(name, x)
+        if x.dtype.kind not in "biufO":
+            raise TypeError(f"it has the dtype {x.dtype}")
         if x.dtype.kind == "f" and x.dtype.itemsize > 8:
             raise TypeError(f"it has the dtype {x.dtype}, wider than float64; convert it with .astype('float64')")
         return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.dtype.kind in "iubf" else float)
@@ -90,13 +110,3 @@ def _refuse_non_finite(name: str, x: Any) -> None:
     x = np.asarray(x, np.float64)
     place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
     raise ValueError(f"{name} is not finite: {x[place]} at {place}. Remove or impute such values.")
-
-
-@contextmanager
-def precision_of(x: Any) -> Iterator[Callable]:
-    """A scope in which x keeps its precision, and the function that turns a result into the kind of x."""
-    if isinstance(x, jax.Array):
-        yield lambda result: result
-        return
-    with jax.enable_x64(x.dtype == np.float64):
-        yield lambda result: jax.tree.map(np.asarray, result)

@@ -6,7 +6,7 @@ accept as text. To add an activation, write its class and give it an entry here.
 
 import difflib
 
-from .base import Activation, dual, dual_slope
+from .base import Activation, dual, dual_slope, moment_dual, moment_slope
 from .bells import Erf, Gabor, Gaussian, Gelu, SigmoidLike
 from .elu import Celu, Elu, Selu
 from .numerical import Elementwise, HardTanh, Mish, Relu6, Sigmoid, Silu, Softplus, Softsign, Tanh
@@ -19,7 +19,7 @@ __all__ = [
     "CATALOGUE", "ABRelu", "Abs", "Activation", "Affine", "Celu", "Cos", "Elementwise", "Elu", "Erf", "Exp",
     "ExpNormalized", "FromDual", "Gabor", "Gaussian", "Gelu", "HardTanh", "Hermite", "LeakyRelu", "Mish", "Monomial",
     "Polynomial", "Rbf", "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid", "SigmoidLike", "Sign", "Silu", "Sin",
-    "Softplus", "Softsign", "Tanh", "dual", "dual_slope", "named", "register", "registered_name",
+    "Softplus", "Softsign", "Tanh", "dual", "dual_slope", "moment_dual", "moment_slope", "named", "register", "registered_name",
 ]  # fmt: skip
 
 CATALOGUE: dict[str, Activation] = {

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from ..described import Described
+from ..described import Described, whole
 from ..numerics import ULPS, cosine, safe_divide, safe_sqrt
-from ..precision import common_arrays, precision_of
+from ..precision import common_arrays, in_own_precision
 
 
 class Activation(Described):
@@ -45,39 +45,22 @@ class Activation(Described):
     def r(self, std: Array, degree: int) -> Array:
         """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
 
-    def k_equal(self, a: Array) -> Array:
-        """E[f(a t)^2], which is k(a, a, 1)."""
-        return self.k(a, a, jnp.where(a > 0, 1, 0).astype(a.dtype))
-
-    def k_slope_equal(self, a: Array) -> Array:
-        """E[f'(a t)^2], which is k_slope(a, a, 1)."""
-        return self.k_slope(a, a, jnp.where(a > 0, 1, 0).astype(a.dtype))
-
     def k_derivative(self, a: Array, b: Array, c: Array) -> Array:
         """dk/dcov at fixed a and b: `k_slope`, unless f jumps."""
         return self.k_slope(a, b, c)
 
-    def own_dual(self, var: Array) -> Array:
-        """`dual` of a variable with itself."""
-        return self.k_equal(safe_sqrt(var))
-
-    def own_dual_slope(self, var: Array) -> Array:
-        """`dual_slope` of a variable with itself."""
-        return self.k_slope_equal(safe_sqrt(var))
-
-    def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Any:
+    def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike) -> Any:
         """E[f(u) f(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
-        return _in_own_precision(partial(_dual, ulps), self, cov, var1, var2)
+        return _evaluate(_moment_dual, self, cov, var1, var2)
 
-    def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike, ulps: float = ULPS) -> Any:
+    def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike) -> Any:
         """E[f'(u) f'(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
-        return _in_own_precision(partial(_dual_slope, ulps), self, cov, var1, var2)
+        return _evaluate(_moment_slope, self, cov, var1, var2)
 
     def radial(self, std: ArrayLike, degree: int) -> Any:
         """r_0(std) .. r_degree(std) in a new last axis, with which k(a, b, c) is the sum of r_l(a) r_l(b) c^l."""
-        if not (isinstance(degree, int) and degree >= 0):
-            raise ValueError(f"radial takes a whole degree of 0 or more, not {degree!r}.")
-        return _in_own_precision(lambda activation, std: activation.r(std, degree), self, std)
+        degree = whole("The degree of radial", degree)
+        return _evaluate(lambda activation, std: activation.r(std, degree), self, std)
 
 
 def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
@@ -85,25 +68,22 @@ def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> An
 
     NumPy arrays and numbers give NumPy, computed in their own precision; JAX arrays give JAX arrays.
     """
-    return _in_own_precision(_k, activation, a, b, c)
+    return _evaluate(_k, activation, a, b, c)
 
 
 def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
     """The paper's k'(a, b, c): E[f'(u) f'(v)], likewise."""
-    return _in_own_precision(_k_slope, activation, a, b, c)
+    return _evaluate(_k_slope, activation, a, b, c)
 
 
 _k = jax.jit(lambda activation, a, b, c: activation.k(a, b, jnp.clip(c, -1, 1)))
 _k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, jnp.clip(c, -1, 1)))
 
 
-def _in_own_precision(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
+def _evaluate(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
     if not isinstance(activation, Activation):
         raise TypeError(f"{activation!r} is not an activation. Give one such as Relu() or Elementwise(fn).")
-    traced = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(activation))
-    arrays = common_arrays(*values, jaxy=traced)
-    with precision_of(arrays[0]) as finish:
-        return finish(fn(activation, *map(jnp.asarray, arrays)))
+    return in_own_precision(lambda *arrays: fn(activation, *map(jnp.asarray, arrays)), *common_arrays(*values))
 
 
 def _polar(ulps: float, cov: Array, var1: Array, var2: Array) -> tuple[Array, Array, Array]:
@@ -118,11 +98,12 @@ def _polar_tangents(a, b, c, dcov, dvar1, dvar2):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _dual(ulps, activation, cov, var1, var2):
+def moment_dual(ulps, activation, cov, var1, var2):
+    """E[f(u) f(v)] from moments whose cosine carries a rounding error of `ulps`."""
     return activation.k(*_polar(ulps, cov, var1, var2))
 
 
-@_dual.defjvp
+@moment_dual.defjvp
 def _dual_jvp(ulps, primals, tangents):
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
@@ -132,11 +113,12 @@ def _dual_jvp(ulps, primals, tangents):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _dual_slope(ulps, activation, cov, var1, var2):
+def moment_slope(ulps, activation, cov, var1, var2):
+    """E[f'(u) f'(v)] from such moments."""
     return activation.k_slope(*_polar(ulps, cov, var1, var2))
 
 
-@_dual_slope.defjvp
+@moment_slope.defjvp
 def _dual_slope_jvp(ulps, primals, tangents):
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
@@ -144,3 +126,7 @@ def _dual_slope_jvp(ulps, primals, tangents):
     # c = +-1 is an extreme of the cosine, so its first-order change is 0; only its derivative is infinite, at a kink.
     dc = jnp.where(abs(c) < 1, safe_divide(turn, a * b), 0)
     return jax.jvp(lambda f, a, b, c: f.k_slope(a, b, c), (activation, a, b, c), (tangents[0], da, db, dc))
+
+
+_moment_dual = jax.jit(partial(moment_dual, ULPS))
+_moment_slope = jax.jit(partial(moment_slope, ULPS))

@@ -1,28 +1,41 @@
 """Activations built of the Gaussian density and its integral.
 
-All of their duals are smooth functions of cov = a b c, a^2, b^2 and det = a^2 b^2 (1 - c)(1 + c), which in this form
-keeps its digits where c is near 1. Large numbers are divided before they are multiplied, so that norms of 1e8 stay
-finite in float32.
+All of their duals are smooth functions of cov = a b c, a^2, b^2 and det = a^2 b^2 (1 - c)(1 + c). What the formulas call
+D, a determinant, would overflow float32 from radius 1e9 on: `_whiten` divides it by what it is made of.
 """
 
 from abc import abstractmethod
 from math import pi, sqrt
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import erf, ndtr
+from jaxtyping import Array
 
 from ..described import parameter
-from ..hermite import radial
+from ..hermite import hermite_weight, radial
 from ..numerics import arctan2, derivative
 from ..quadrature import expectation
 from .base import Activation
-from .rectified import hermite_weight
 
 
-def _det(a, b, c):
-    return (a * b) * ((1 - c) * (1 + c)) * (a * b)  # in an order that does not meet inf * 0
+class _White(NamedTuple):
+    """A = sqrt(1 + z a^2) and alpha = sqrt(z) a / A, the same of b, q = D / (A B)^2 and D = 1 + z (a^2 + b^2) + z^2 det."""
+
+    A: Array
+    B: Array
+    alpha: Array
+    beta: Array
+    q: Array
+
+
+def _whiten(z, a, b, c) -> _White:
+    A, B = jnp.sqrt(1 + z * a**2), jnp.sqrt(1 + z * b**2)
+    alpha, beta = (z**0.5 * std / large for std, large in ((a, A), (b, B)))
+    # D = A^2 B^2 - z^2 cov^2, without the cancellation
+    return _White(A, B, alpha, beta, alpha**2 * (beta**2 * ((1 - c) * (1 + c)) + 1 / B**2) + 1 / A**2)
 
 
 class _ErrorFunction(Activation):
@@ -42,12 +55,13 @@ class _ErrorFunction(Activation):
 
     def k(self, a, b, c):
         height, steepness, offset = self.scales()
-        a, b = abs(steepness) * a, abs(steepness) * b
-        return height**2 * (2 / pi) * arctan2(2 * a * b * c, _error_root(a, b, c)) + offset**2
+        w = _whiten(2 * steepness**2, a, b, c)
+        return height**2 * (2 / pi) * arctan2(w.alpha * w.beta * c, jnp.sqrt(w.q)) + offset**2
 
     def k_slope(self, a, b, c):
         height, steepness, _ = self.scales()
-        return (height * steepness) ** 2 * (4 / pi) / _error_root(abs(steepness) * a, abs(steepness) * b, c)
+        w = _whiten(2 * steepness**2, a, b, c)
+        return (height * steepness) ** 2 * (4 / pi) / w.A / w.B / jnp.sqrt(w.q)
 
     def r(self, std, degree):
         height, steepness, offset = self.scales()
@@ -61,10 +75,6 @@ class _ErrorFunction(Activation):
             return odd * (-x) ** ((l - 1) // 2) * hermite_weight(l - 1) / sqrt(l)
 
         return jnp.stack([coefficient(l) for l in range(degree + 1)], axis=-1)
-
-
-def _error_root(a, b, c):
-    return jnp.sqrt(1 + 2 * a**2 + 2 * b**2 + 4 * _det(a, b, c))
 
 
 class Erf(_ErrorFunction):
@@ -102,18 +112,18 @@ class Gelu(Activation):
 
     def k(self, a, b, c):
         if self.approximate:
-            return expectation(self.fn, (), a, b, c)
-        cov, root = a * b * c, jnp.sqrt(1 + a**2 + b**2 + _det(a, b, c))
-        shrunk = (a / (1 + a**2)) * (b / (1 + b**2))  # a b / P
-        middle = shrunk * (a * b) * (c**2 / root + root)
-        return cov / 4 + (middle + cov * arctan2(cov, root)) / (2 * pi)
+            return expectation(self.fn, (), a, b, c, continuous=True)
+        w = _whiten(1.0, a, b, c)
+        root = jnp.sqrt(w.q)  # of D / P
+        middle = (w.alpha * w.beta) ** 2 * (c**2 / root / w.A / w.B + w.A * w.B * root)
+        return a * b * c / 4 + (middle + a * b * c * arctan2(w.alpha * w.beta * c, root)) / (2 * pi)
 
     def k_slope(self, a, b, c):
         if self.approximate:
-            return expectation(derivative(self.fn), (), a, b, c)
-        square = 1 + a**2 + b**2 + _det(a, b, c)
-        cov, root = a * b * c, jnp.sqrt(square)
-        rest = 1 / square + 1 / (1 + a**2) + 1 / (1 + b**2)  # what the bracket is, without its cancellation
+            return expectation(derivative(self.fn), (), a, b, c, continuous=True)
+        w = _whiten(1.0, a, b, c)
+        cov, root = w.alpha * w.beta * c, jnp.sqrt(w.q)  # both over sqrt(P)
+        rest = 1 / w.A**2 / w.B**2 / w.q + 1 / w.A**2 + 1 / w.B**2  # what the bracket is, without its cancellation
         return 0.25 + (arctan2(cov, root) + cov / root * rest) / (2 * pi)
 
     def r(self, std, degree):
@@ -151,15 +161,15 @@ class Gaussian(Activation):
     def fn(self, t):
         return self.a * jnp.exp(self.b * t**2)
 
-    def _root(self, a, b, c):
-        return jnp.sqrt(1 - 2 * self.b * (a**2 + b**2) + 4 * self.b**2 * _det(a, b, c))
-
     def k(self, a, b, c):
-        return self.a**2 / self._root(a, b, c)
+        w = _whiten(-2 * self.b, a, b, c)
+        return self.a**2 / w.A / w.B / jnp.sqrt(w.q)
 
     def k_slope(self, a, b, c):
-        root = self._root(a, b, c)
-        return 4 * (self.a * self.b) ** 2 * (a * b * c / root) / root / root
+        w = _whiten(-2 * self.b, a, b, c)
+        root = jnp.sqrt(w.q)
+        cov = a / w.A * (b / w.B) * c / root  # over sqrt(D)
+        return 4 * (self.a * self.b) ** 2 * cov / w.A / w.B / root / w.A / w.B / root
 
     def r(self, std, degree):
         z = -2 * self.b * std**2
@@ -181,19 +191,21 @@ class Gabor(Activation):
         return jnp.exp(-(t**2)) * jnp.sin(t)
 
     def _parts(self, a, b, c):
-        square, det = a**2 + b**2, 4 * _det(a, b, c)
-        whole = 1 + 2 * square + det
-        return square, det, whole, jnp.exp(-(square + det) / whole / 2) / jnp.sqrt(whole), (a * b * c) / whole
+        """The exponential over sqrt(D), cov / D, and (1 + S) / D."""
+        w = _whiten(2.0, a, b, c)
+        rest = (1 / w.A**2 + 1 / w.B**2) / w.q / 2
+        bell = jnp.exp((rest - 1) / 2) / w.A / w.B / jnp.sqrt(w.q)  # S + d = D - 1 - S
+        return w, bell, w.alpha * w.beta * c / w.q / w.A / w.B / 2, rest
 
     def k(self, a, b, c):
-        _, _, _, bell, x = self._parts(a, b, c)
+        _, bell, x, _ = self._parts(a, b, c)
         return bell * jnp.sinh(x)
 
     def k_slope(self, a, b, c):
-        square, det, whole, bell, x = self._parts(a, b, c)
-        even = (1 + 2 * square + 4 * (a * b) ** 2 * (1 + c**2)) / whole
-        odd = 4 * x * ((det + 3 * square + 2) / whole)
-        return bell * (even / whole * jnp.cosh(x) + odd * jnp.sinh(x))
+        w, bell, x, rest = self._parts(a, b, c)
+        even = (1 / w.A**2 + w.alpha**2 / w.B**2 + (w.alpha * w.beta) ** 2 * (1 + c**2)) / w.q
+        even = even / w.A / w.B / w.q / w.A / w.B
+        return bell * (even * jnp.cosh(x) + 4 * x * (1 + rest) * jnp.sinh(x))
 
     def r(self, std, degree):
         v = 1 / (1 + 2 * std**2)

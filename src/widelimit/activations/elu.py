@@ -72,15 +72,15 @@ class _Exponential(Activation):
     """scale * (t if t > 0 else alpha (exp(t / width) - 1)), in units of the width."""
 
     @abstractmethod
-    def shape(self):
+    def constants(self):
         """The scale, alpha and width."""
 
     def fn(self, t):
-        scale, alpha, width = self.shape()
+        scale, alpha, width = self.constants()
         return scale * (jnp.maximum(t, 0) + alpha * width * jnp.expm1(jnp.minimum(t, 0) / width))
 
     def k(self, a, b, c):
-        scale, alpha, width = self.shape()
+        scale, alpha, width = self.constants()
 
         def unit(t):
             return jnp.where(t > 0, t, alpha * jnp.expm1(jnp.minimum(t, 0)))
@@ -88,7 +88,7 @@ class _Exponential(Activation):
         return (scale * width) ** 2 * _average(unit, partial(_mean, alpha), a / width, b / width, c)
 
     def k_slope(self, a, b, c):
-        scale, alpha, width = self.shape()
+        scale, alpha, width = self.constants()
 
         def unit(t):  # at the kink itself, where a zero row is, the mean of both sides
             return jnp.where(t > 0, 1, jnp.where(t < 0, alpha * jnp.exp(jnp.minimum(t, 0)), (1 + alpha) / 2))
@@ -104,14 +104,14 @@ class Elu(_Exponential):
 
     alpha: float = parameter(default=1.0)
 
-    def shape(self):
+    def constants(self):
         return 1.0, self.alpha, 1.0
 
 
 class Selu(_Exponential):
     """1.0507 Elu(1.6733), the self-normalising unit."""
 
-    def shape(self):
+    def constants(self):
         return _LAMBDA, _ALPHA, 1.0
 
 
@@ -124,5 +124,5 @@ class Celu(_Exponential):
         if isinstance(self.alpha, float) and not self.alpha > 0:
             raise ValueError(f"Celu divides by its alpha, which must be above 0, not {self.alpha!r}.")
 
-    def shape(self):
+    def constants(self):
         return 1.0, 1.0, self.alpha

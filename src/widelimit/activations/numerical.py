@@ -22,10 +22,15 @@ class Numerical(Activation):
         """Where the function or one of its first derivatives jumps."""
 
     def k(self, a, b, c):
-        return expectation(self.fn, self.bends(), a, b, c)
+        return expectation(self.fn, self.bends(), a, b, c, continuous=self._constant())
 
     def k_slope(self, a, b, c):
-        return expectation(derivative(self.fn), self.bends(), a, b, c)
+        slope, jumps = derivative(self.fn), self.bends()
+        return expectation(slope, jumps, a, b, c, continuous=not jumps and self._constant())
+
+    def _constant(self):
+        """Whether there are no parameters, which would be differentiated too."""
+        return not jax.tree.leaves(self)
 
     def r(self, std, degree):
         return radial(self.fn, std, degree, self.bends())
@@ -116,7 +121,7 @@ class Elementwise(Numerical):
             raise TypeError(f"Elementwise takes a function of one array, not {fn!r}.")
         self.function = fn
         try:
-            self.kinks = tuple(sorted(number(kink) for kink in kinks))
+            self.kinks = tuple(sorted(float(number(kink)) for kink in kinks))
         except TypeError:
             raise TypeError(
                 f"kinks are the points where the function is not smooth, such as (0.0, 1.0), not {kinks!r}."

@@ -64,7 +64,8 @@ class FromDual(Activation):
     def r(self, std, degree):
         """sqrt of the coefficients of a nonnegative fit of c -> k(std, std, c), each radius by itself.
 
-        The fit needs concrete numbers; only the mean, r_0 = sqrt(k(std, std, 0)), is known without one.
+        The fit needs concrete numbers; only r_0 = sqrt(k(std, std, 0)) is known without one. The signs are not: between
+        different radii the series holds only for activations whose coefficients are all of one sign.
         """
         if degree == 0:
             return safe_sqrt(self.k(std, std, jnp.zeros_like(std)))[..., None]
@@ -128,6 +129,15 @@ class Affine(Activation):
     B: float = parameter(default=1.0)
     C: float = parameter(default=0.0)
 
+    def __check_init__(self):
+        if not isinstance(self.activation, Activation):
+            raise TypeError(f"Affine takes an activation, such as Relu() or Elementwise(fn), not {self.activation!r}.")
+        if isinstance(self.activation, FromDual) and isinstance(self.C, float) and self.C != 0:
+            raise ValueError(
+                f"Affine(FromDual, C={self.C}) needs the sign of the mean, which a dual does not tell. Add the constant in "
+                "the dual itself, or use Elementwise(fn)."
+            )
+
     def fn(self, t):
         return self.A * self.activation.fn(self.B * t) + self.C
 
@@ -138,14 +148,6 @@ class Affine(Activation):
 
     def k_slope(self, a, b, c):
         return (self.A * self.B) ** 2 * self.activation.k_slope(abs(self.B) * a, abs(self.B) * b, c)
-
-    def k_equal(self, a):
-        a = abs(self.B) * a
-        mean = self.activation.r(a, 0)[..., 0]
-        return self.A**2 * self.activation.k_equal(a) + self.C**2 + 2 * self.A * self.C * mean
-
-    def k_slope_equal(self, a):
-        return (self.A * self.B) ** 2 * self.activation.k_slope_equal(abs(self.B) * a)
 
     def k_derivative(self, a, b, c):
         return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)

@@ -11,11 +11,10 @@ from math import factorial, sqrt
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..described import number
+from ..described import number, static_degree
 from ..hermite import hermite, series
 from ..numerics import polynomial, spread
 from .base import Activation
-from .rectified import whole_degree
 
 
 class _Finite(Activation):
@@ -84,10 +83,7 @@ class Polynomial(_Finite):
 class Monomial(_Finite):
     """t^degree."""
 
-    degree: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        whole_degree(self)
+    degree: int = static_degree()
 
     def fn(self, t):
         return t**self.degree
@@ -108,10 +104,7 @@ class Hermite(_Finite):
     r_{n-2i}(a) = n! / (2^i i! sqrt((n - 2i)!)) a^(n-2i) (a^2 - 1)^i; the slope is n^2 times the dual of He_{n-1}.
     """
 
-    degree: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        whole_degree(self)
+    degree: int = static_degree()
 
     def fn(self, t):
         return sqrt(factorial(self.degree)) * hermite(self.degree, t)[self.degree]

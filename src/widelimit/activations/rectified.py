@@ -7,20 +7,14 @@ J_0 = pi - theta, J_1 = s + (pi - theta) c, and dJ_n/dc = n^2 J_{n-1}.
 from abc import abstractmethod
 from functools import lru_cache
 from math import factorial, gamma, pi, prod, sqrt
-from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..described import parameter
+from ..described import parameter, static_degree
+from ..hermite import hermite_weight
 from ..numerics import angle, polynomial, safe_divide, sine, spread
 from .base import Activation
-
-
-def hermite_weight(even: int) -> float:
-    """(m - 1)!! / sqrt(m!) for even m, as a product that cannot overflow."""
-    return sqrt(prod((2 * i - 1) / (2 * i) for i in range(1, even // 2 + 1)))
 
 
 def constants(values, std: Array) -> Array:
@@ -108,10 +102,7 @@ class Sign(Activation):
 class RectifiedMonomial(Activation):
     """t^degree on the right of 0 and 0 on its left; degree 0 is the step, whose slope is 0 by convention."""
 
-    degree: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        whole_degree(self)
+    degree: int = static_degree()
 
     def fn(self, t):
         return jnp.heaviside(t, 0.5) if self.degree == 0 else jnp.maximum(t, 0) ** self.degree
@@ -133,13 +124,6 @@ class RectifiedMonomial(Activation):
     def r(self, std, degree):
         r = [rectified_coefficient(self.degree, l) for l in range(degree + 1)]
         return std[..., None] ** self.degree * constants(r, std)
-
-
-def whole_degree(activation: Any) -> None:
-    """Refuse a degree that is not a whole number of 0 or more."""
-    degree = activation.degree
-    if not (isinstance(degree, int) and degree >= 0):
-        raise ValueError(f"{type(activation).__name__} takes a whole degree of 0 or more, not {degree!r}.")
 
 
 def _jump(scale, offset, a, b, c):

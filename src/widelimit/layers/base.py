@@ -13,14 +13,16 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from ..activations import Activation, named
+from ..activations import Activation, moment_dual, moment_slope, named
 from ..described import Described
-from ..numerics import computed_apart
+from ..numerics import computed_apart, safe_sqrt
 from ..state import State
 
 Shape = tuple[int | None, ...]
+WRONG_PARAMETERS = "The parameters are not those of this network. Make them with net.init(key, input_shape)."
 
 
 class Layer(Described):
@@ -66,15 +68,14 @@ class Nonlinearity(Layer):
         state, first, second = state.variances()
         act, ulps = self.activation, state.ulps
 
-        def own_kernels(nngp, ntk):
-            return act.own_dual(nngp), None if ntk is None else ntk * act.own_dual_slope(nngp)
-
         def kernels(nngp, ntk, var1, var2):
-            dual = act.dual(nngp, var1, var2, ulps=ulps)
-            return dual, None if ntk is None else ntk * act.dual_slope(nngp, var1, var2, ulps=ulps)
+            dual = moment_dual(ulps, act, nngp, var1, var2)
+            return dual, None if ntk is None else ntk * moment_slope(ulps, act, nngp, var1, var2)
 
-        if state.tape.recording and not state.pairs:
-            nngp, ntk = own_kernels(first, state.ntk)
+        if state.tape.recording and not state.pairs:  # each variable with itself, whose cosine is 1
+            std = safe_sqrt(first)
+            nngp, ntk = act.k(std, std, jnp.sign(std)), state.ntk
+            ntk = None if ntk is None else ntk * act.k_slope(std, std, jnp.sign(std))
         else:
             arrays = state.nngp, state.ntk, *state.per_pixel(first, second)
             nngp, ntk = computed_apart(kernels, *arrays, results=2)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..described import nested
+from ..described import nested, whole
 from ..state import State
 from .base import Layer, as_layer
 
@@ -20,11 +20,7 @@ from .base import Layer, as_layer
 class FanOut(Layer):
     """`num` copies of what comes in."""
 
-    num: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        if not (isinstance(self.num, int) and self.num > 0):
-            raise ValueError(f"FanOut makes 1 copy or more, not {self.num!r}.")
+    num: int = eqx.field(static=True, converter=lambda num: whole("The number of copies", num, least=1))
 
     def shape(self, shape, width):
         return [shape] * self.num

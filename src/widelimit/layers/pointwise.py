@@ -22,7 +22,7 @@ class LayerNorm(Layer):
     axis: int | tuple[int, ...] = eqx.field(
         default=-1, static=True, converter=lambda axis: tuple(axis) if isinstance(axis, list) else axis
     )
-    eps: float = eqx.field(default=1e-12, static=True, converter=number)
+    eps: float = eqx.field(default=1e-12, static=True, converter=lambda eps: float(number(eps)))
 
     def __check_init__(self):
         if not self.eps > 0:

@@ -63,7 +63,8 @@ class _Pool(_Pixels):
 
     def shape(self, shape, width):
         spatial_rank(self, shape, len(self.window_shape))
-        if any(size > length for size, length in zip(self.window_shape, shape[:-1], strict=True)):
+        fits = all(size <= length for size, length in zip(self.window_shape, shape[:-1], strict=True))
+        if not fits and self.padding != "SAME":
             raise ValueError(
                 f"{self!r} is larger than its input of shape {shape}. Use a smaller window or fewer pools."
             )

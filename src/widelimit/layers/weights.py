@@ -14,10 +14,15 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
-from ..described import number, optional_number, parameter
+from ..described import number, optional_number, parameter, whole
 from ..state import State
-from .base import Layer, spatial_rank
+from .base import WRONG_PARAMETERS, Layer, spatial_rank
 from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
+
+
+def optional_width(width):
+    """A number of channels, or None."""
+    return None if width is None else whole("width", width, least=1)
 
 
 class _Weights(Layer):
@@ -32,10 +37,8 @@ class _Weights(Layer):
         name = type(self).__name__
         if self.parameterization not in ("ntk", "standard"):
             raise ValueError(f"{name} has the parameterization 'ntk' or 'standard', not {self.parameterization!r}.")
-        if self.width is not None and not (isinstance(self.width, int) and self.width > 0):
-            raise ValueError(f"{name} takes a width of 1 or more, not {self.width!r}.")
         for label, std in (("W_std", self.W_std), ("b_std", self.b_std)):
-            if isinstance(std, int | float) and not 0 <= std < float("inf"):
+            if isinstance(std, float) and not 0 <= std < float("inf"):
                 raise ValueError(f"{name} takes a {label} of 0 or more, not {std!r}.")
 
     @abstractmethod
@@ -51,7 +54,7 @@ class _Weights(Layer):
         """W x, without scale and bias."""
 
     @abstractmethod
-    def filter_shape_(self) -> tuple[int, ...]:
+    def weight_shape(self) -> tuple[int, ...]:
         """The leading shape of W."""
 
     def propagate(self, state: State) -> State:
@@ -94,12 +97,14 @@ class _Weights(Layer):
         inputs, outputs = shape[-1], self.width or width
         standard = self.parameterization == "standard"
         scale = self.W_std / sqrt(inputs * self.filter_size()) if standard else 1.0
-        params = {"W": scale * jax.random.normal(key_w, (*self.filter_shape_(), inputs, outputs))}
+        params = {"W": scale * jax.random.normal(key_w, (*self.weight_shape(), inputs, outputs))}
         if self.b_std is not None:
             params["b"] = (self.b_std if standard else 1.0) * jax.random.normal(key_b, (outputs,))
         return params
 
     def forward(self, params, x, key):
+        if not (isinstance(params, dict) and "W" in params):
+            raise ValueError(WRONG_PARAMETERS)
         W = params["W"].astype(x.dtype)
         if x.shape[-1] != W.shape[-2]:
             raise ValueError(f"{self!r} has weights for {W.shape[-2]} channels and was given {x.shape[-1]}.")
@@ -115,7 +120,7 @@ class Dense(_Weights):
 
     W_std: float = parameter(default=1.0)
     b_std: float | None = parameter(default=None)
-    width: int | None = eqx.field(default=None, static=True, kw_only=True)
+    width: int | None = eqx.field(default=None, static=True, kw_only=True, converter=optional_width)
     parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
 
     def shape(self, shape, width):
@@ -124,7 +129,7 @@ class Dense(_Weights):
     def filter_size(self):
         return 1
 
-    def filter_shape_(self):
+    def weight_shape(self):
         return ()
 
     def combine(self, x, state):
@@ -158,7 +163,7 @@ class Conv(_Weights):
         check_padding(padding)
         self.padding = padding
         self.W_std, self.b_std = number(W_std), optional_number(b_std)
-        self.width, self.parameterization = width, parameterization
+        self.width, self.parameterization = optional_width(width), parameterization
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -178,7 +183,7 @@ class Conv(_Weights):
     def filter_size(self):
         return prod(self.filter_shape)
 
-    def filter_shape_(self):
+    def weight_shape(self):
         return self.filter_shape
 
     def combine(self, x, state):

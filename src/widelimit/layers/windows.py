@@ -7,15 +7,17 @@ the sums over either pixel's window. Both are `window_sum`: along two axes at on
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..described import whole
+
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
 
 
 def per_axis(what: str, value, rank: int) -> tuple[int, ...]:
     """`value` as whole positive numbers, one for each spatial axis."""
     values = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
-    if len(values) != rank or not all(isinstance(v, int) and v > 0 for v in values):
+    if len(values) != rank:
         raise ValueError(f"{what} takes {rank} whole positive number(s), one for each spatial axis, not {value!r}.")
-    return values
+    return tuple(whole(f"Each entry of {what}", v, least=1) for v in values)
 
 
 def check_padding(padding: str) -> None:
