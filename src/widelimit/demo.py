@@ -50,8 +50,7 @@ def bent_identity(t):
 
 
 ACTIVATIONS: dict[str, wl.Activation] = {
-    **{name: CATALOGUE[name] for name in ("relu", "abrelu", "exp_normalized", "gelu", "erf")},
-    **{name: CATALOGUE[name] for name in ("sin", "tanh", "elu", "gaussian")},
+    **{n: CATALOGUE[n] for n in ("relu", "abrelu", "exp_normalized", "gelu", "erf", "sin", "tanh", "elu", "gaussian")},
     "bent_identity": wl.Elementwise(bent_identity, kinks=()),
 }
 
