@@ -1,5 +1,7 @@
 """Bad input gets an error that says what, seen and remedy."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -105,7 +107,7 @@ CASES = {
         "Give width=",
     ),
     "gaussian": (lambda: wl.Gaussian(1.0, 0.5), "b <= 0, not b = 0.5"),
-    "degree": (lambda: wl.Hermite(1.5), "degree is a whole number of 0 or more, not 1.5"),
+    "degree": (lambda: wl.Hermite(1.5), "degree is a whole number from 0 to 100, not 1.5"),
     "myrtle": (lambda: wl.nets.myrtle(6), "5, 7 and 10, not 6"),
     "register": (lambda: wl.register("relu", wl.Gelu()), "Choose another name"),
     "dual of a name": (lambda: wl.dual("relu", 1.0, 1.0, 0.5), "not an activation"),
@@ -116,8 +118,8 @@ CASES = {
     "kinks": (lambda: wl.Elementwise(jnp.tanh, kinks=0.5), r"such as \(0.0, 1.0\), not 0.5"),
     "depth": (lambda: wl.nets.conv_flatten(1.5), "depth is a whole number.* not 1.5"),
     "blocks": (lambda: wl.nets.residual_net(-1), "blocks is a whole number.* not -1"),
-    "text for a number": (lambda: wl.Dense("1"), "single real number, not '1'"),
-    "none for a number": (lambda: wl.LeakyRelu(None), "single real number, not None"),
+    "text for a number": (lambda: wl.Dense("1"), "single, finite real number, not '1'"),
+    "none for a number": (lambda: wl.LeakyRelu(None), "single, finite real number, not None"),
     "celu": (lambda: wl.Celu(0), "above 0, not 0"),
     "rbf": (lambda: wl.Rbf(-1), "gamma of 0 or more, not -1"),
     "normalised Gaussian": (lambda: wl.ExpNormalized(-1), "gamma of 0 or more, not -1"),
@@ -136,9 +138,30 @@ CASES = {
         "FanInConcat of branches of different shapes",
     ),
     "radial degree": (lambda: wl.Relu().radial(1.0, 2.5), "whole number of 0 or more, not 2.5"),
+    "nan for a number": (lambda: wl.Erf(np.nan), "finite real number, not nan"),
+    "no function": (lambda: wl.Elementwise(3), "takes a function of one array, not 3"),
+    "function of NumPy": (lambda: wl.Elementwise(np.tanh), "Write it with jax.numpy"),
+    "function of numbers": (lambda: wl.Elementwise(math.tanh), "tanh of an array failed"),
+    "function that sums": (lambda: wl.Elementwise(jnp.sum), "must be 5 real numbers"),
+    "function that mixes": (lambda: wl.Elementwise(lambda t: t - t.mean()), "mixes the elements"),
+    "function of a traced value": (
+        lambda: jax.grad(lambda a: wl.serial(wl.Dense(), wl.Elementwise(lambda t: a * t)).kernel(X).nngp.sum())(1.0),
+        "value that JAX is tracing",
+    ),
+    "dual of two": (lambda: wl.FromDual(lambda cov, var1: cov), r"dual\(cov, var1, var2\) of arrays.* failed"),
+    "dual of a number": (lambda: wl.FromDual(lambda cov, var1, var2: 1.0), "must be 3 numbers"),
+    "kinks that are no numbers": (lambda: wl.Elementwise(jnp.tanh, (np.nan,)), r"not \(nan,\)"),
+    "axis": (lambda: wl.LayerNorm("a"), "axis is a whole number.* not 'a'"),
+    "axis of concat": (lambda: wl.FanInConcat(1.5), "one axis.* not 1.5"),
+    "polynomial": (lambda: wl.Polynomial(3.0), "coefficients, lowest degree first.* not 3.0"),
+    "seed for a key": (lambda: dense.init(0, (5,)), r"one random key, such as jax.random.key\(0\), not 0"),
+    "shapes of a dual": (lambda: wl.dual(wl.Relu(), np.ones(3), np.ones(2), 0.5), "do not go together"),
+    "register a number": (lambda: wl.register(3, wl.Tanh()), "takes a name.* not 3"),
+    "swish": (lambda: wl.serial("swish"), "Did you mean 'silu'"),
+    "masked": (lambda: dense.kernel(np.ma.masked_less(X, 2)), "masked array.*filled"),
     "affine of a name": (lambda: wl.Affine("relu"), "takes an activation.* not 'relu'"),
     "affine of a dual": (lambda: wl.Affine(wl.FromDual(lambda c, u, v: c), C=1.0), "sign of the mean"),
-    "an array for a number": (lambda: wl.Dense(jnp.arange(3.0)), "single real number"),
+    "an array for a number": (lambda: wl.Dense(jnp.arange(3.0)), "single, finite real number"),
     "truth for a number": (lambda: wl.Conv((True, 3)), "whole number of 1 or more, not True"),
     "numbers as text": (lambda: dense.kernel([["1", "2"]]), "not an array of real numbers"),
     "branches inside branches": (
@@ -156,4 +179,19 @@ CASES = {
 def test_error(case):
     attempt, message = CASES[case]
     with pytest.raises((ValueError, TypeError), match=message):
+        attempt()
+
+
+WARNINGS = {
+    "kink left out": (lambda: wl.Elementwise(lambda t: jnp.maximum(t - 0.7, 0)), "kink outside of kinks"),
+    "fast wave": (lambda: wl.Elementwise(lambda t: jnp.sin(30 * t)), "scale much below 1"),
+    "infinite kernel": (lambda: wl.Elementwise(lambda t: jnp.exp(t**2)), "grows too fast"),
+    "width for a scale": (lambda: wl.Dense(512), "no width comes first"),
+}
+
+
+@pytest.mark.parametrize("case", WARNINGS)
+def test_warning(case):
+    attempt, message = WARNINGS[case]
+    with pytest.warns(UserWarning, match=message):
         attempt()

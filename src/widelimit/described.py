@@ -6,6 +6,7 @@ Nothing is imported or executed in reading: a description names a class of a giv
 
 import inspect
 from functools import partial
+from math import isfinite, nan
 from numbers import Real
 from operator import index
 from typing import Any
@@ -42,19 +43,24 @@ def number(value: Any) -> Any:
     if isinstance(value, jax.Array) and value.shape == ():
         return value
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"A parameter is a single real number, not {value!r}.")
-    return float(value)
+    try:
+        found = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:  # of a whole number
+        found = nan
+    if not isfinite(found):
+        raise TypeError(f"A parameter is a single, finite real number, not {value!r}.")
+    return found
 
 
-def whole(what: str, value: Any, least: int = 0) -> int:
-    """A whole number, Python's or NumPy's, of at least `least`."""
+def whole(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """A whole number, Python's or NumPy's, within bounds."""
     try:
         count = None if isinstance(value, bool) else index(value)
     except TypeError:
         count = None
-    if count is None or count < least:
-        raise ValueError(f"{what} is a whole number of {least} or more, not {value!r}.")
+    if count is None or count < least or (most is not None and count > most):
+        bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{what} is a whole number {bounds}, not {value!r}.")
     return count
 
 
@@ -68,9 +74,9 @@ def parameter(**options: Any) -> Any:
     return eqx.field(converter=optional_number if options.get("default", 0) is None else number, **options)
 
 
-def static_degree() -> Any:
-    """A field that holds a degree, part of what JAX compiles for."""
-    return eqx.field(static=True, converter=partial(whole, "The degree"))
+def static_degree(most: int) -> Any:
+    """A field that holds a degree, part of what JAX compiles for; beyond `most` its factorials leave float64."""
+    return eqx.field(static=True, converter=partial(whole, "The degree", most=most))
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -80,6 +86,11 @@ def _is_default(value: Any, default: Any) -> bool:
 def _show(value: Any) -> str:
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
+    if isinstance(value, jax.Array):
+        try:
+            return repr(float(value))
+        except jax.errors.ConcretizationTypeError:  # in a message from inside jit
+            return "..."
     return repr(value)
 
 

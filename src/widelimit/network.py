@@ -109,6 +109,7 @@ class Network(Layer):
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
         """Random parameters of the finite network; `width` is that of every layer without one of its own."""
+        _check_key("init", key)
         shape = _input_shape(input_shape)
         width = whole("width", width, least=1)
         self.shape(shape, width)
@@ -116,7 +117,9 @@ class Network(Layer):
 
     def apply(self, params, x, key: PRNGKeyArray | None = None):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
-        x, _ = checked_inputs(x, None)
+        if key is not None:
+            _check_key("apply", key)
+        x, _ = checked_inputs(x, None, names=("x", ""))
         self.shape(x.shape[1:], None)
         return in_own_precision(lambda x: self.forward(params, jnp.asarray(x), key), x)
 
@@ -129,7 +132,8 @@ class Network(Layer):
     ):
         """The kernels of one finite network, averaged over its output channels.
 
-        A random network has a random kernel, which comes nearer to `kernel`'s as the width grows.
+        A random network has a random kernel, which comes nearer to `kernel`'s as the width grows. The NTK takes a
+        backward pass for each output: end the network with Dense(width=1) where one will do.
         """
         names = _readings(get)
         x1, x2 = checked_inputs(x1, x2)
@@ -156,6 +160,16 @@ def _choose(result: Kernels, get: str | Sequence[str]) -> Any:
     if isinstance(get, str):
         return getattr(result, get)
     return Kernels(*(getattr(result, name) if name in get else None for name in _READINGS))
+
+
+def _check_key(method: str, key: Any) -> None:
+    single = isinstance(key, jax.Array) and (
+        key.shape == ()
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        else key.shape == (2,) and key.dtype == jnp.uint32
+    )
+    if not single:
+        raise TypeError(f"{method} takes one random key, such as jax.random.key(0), not {key!r}.")
 
 
 def _input_shape(given: Sequence[int]) -> tuple[int, ...]:

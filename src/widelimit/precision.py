@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def checked_inputs(x1: Any, x2: Any) -> tuple[Any, Any]:
+def checked_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> tuple[Any, Any]:
     """Both inputs as arrays of one kind and dtype, with a batch and a channel axis, finite and of matching shape."""
     with_jax = any(isinstance(x, jax.Array) for x in (x1, x2))
-    x1 = _input("x1", x1, with_jax)
+    x1 = _input(names[0], x1, with_jax)
     if x2 is None:
         return x1, None
-    x2 = _input("x2", x2, with_jax)
+    x2 = _input(names[1], x2, with_jax)
     if x1.shape[1:] != x2.shape[1:]:
         what = "channels" if x1.shape[1:-1] == x2.shape[1:-1] else "shapes"
         raise ValueError(
@@ -47,7 +47,8 @@ def in_own_precision(fn: Callable, *arrays: Any) -> Any:
         with jax.enable_x64(arrays[0].dtype == np.float64):
             return jax.tree.map(np.asarray, fn(*arrays))
     except jax.errors.TracerArrayConversionError:  # something else is traced, and so is the result
-        return fn(*(None if x is None else jnp.asarray(x) for x in arrays))
+        dtype = jnp.result_type(float) if arrays[0].dtype == np.float64 else arrays[0].dtype
+        return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
 
 
 def _input(name: str, x: Any, with_jax: bool) -> Any:
@@ -82,18 +83,25 @@ def _floating(name: str, x: Any, with_jax: bool) -> Any:
 
 
 def _numpy(name: str, x: Any) -> np.ndarray:
+    if hasattr(x, "toarray"):
+        raise TypeError(f"{name} is a sparse matrix, and kernels here take dense ones. Give {name}.toarray().")
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, and masks are not known here. Impute it with {name}.filled(value).")
     try:
         x = np.asarray(x)
-        _refuse_complex(name, x)
-        if x.dtype.kind not in "biufO":
-            raise TypeError(f"it has the dtype {x.dtype}")
-        if x.dtype.kind == "f" and x.dtype.itemsize > 8:
-            raise TypeError(f"it has the dtype {x.dtype}, wider than float64; convert it with .astype('float64')")
-        return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32 if x.dtype.kind in "iubf" else float)
+        x = x.astype(np.float64) if x.dtype.kind == "O" else x
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} is not an array of real numbers: {error}. Give an array of shape (n, ..., channels)."
+            f"{name} is not an array of real numbers ({error}). Give an array of shape (n, ..., channels)."
         ) from None
+    _refuse_complex(name, x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} is not an array of real numbers, its dtype is {x.dtype}. Give an array of shape (n, ..., channels)."
+        )
+    if x.dtype.itemsize > 8:
+        raise TypeError(f"{name} has the dtype {x.dtype}, wider than float64. Convert it with .astype('float64').")
+    return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
 def _refuse_complex(name: str, x: Any) -> None:

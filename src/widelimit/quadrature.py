@@ -18,7 +18,7 @@ v = 0, and each is cut where the functions have bent.
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from math import pi, sqrt
 from typing import NamedTuple
 
@@ -182,10 +182,11 @@ def strips(
     lines_v = [flip * kink / jnp.where(b > 0, b, 1) for kink in kinks]
 
     def cut(points):
-        """The ends of the pieces into which these points divide [-reach, reach]."""
+        """The lower and the upper ends of the pieces into which these points divide [-reach, reach]."""
         inner = _sorted([jnp.zeros_like(c), *(jnp.clip(point, -_REACH, _REACH) for point in points)])
-        end = jnp.full_like(c, _REACH)
-        return list(pairwise([-end, *inner, end]))
+        end = jnp.full((1, *c.shape), _REACH, c.dtype)
+        ends = jnp.concatenate([-end, inner, end])
+        return ends[:-1], ends[1:]
 
     def crossing(p, q):
         gap = (p - q) / 2
@@ -203,24 +204,24 @@ def strips(
             shift = across * m
             pieces = cut([(p - shift) / along for p in lines_u] + [(p + shift) / along for p in lines_v])
 
-            def point(y, v):
-                def piece(low, high):
+            def piece(low, high):
+                def point(y, v):
                     p = low + (high - low) * y
-                    values = f(a * (along * p + shift)) * g(flip * b * (along * p - shift))
-                    return (high - low) * density(p) * values
+                    return v * density(p) * f(a * (along * p + shift)) * g(flip * b * (along * p - shift))
 
-                return v * sum(piece(*ends) for ends in pieces)
+                return (high - low) * _total(point, (y, v), c)
 
-            return w * density(m) * _total(point, (y, v), c)
+            return w * density(m) * _total(piece, pieces, c)
 
         return (high - low) * _total(line, (x, w), c)
 
-    outer = cut([crossing(p, q) for p, q in product(lines_u, lines_v)])
-    return _total(strip, tuple(jnp.stack(ends) for ends in zip(*outer, strict=True)), c)
+    return _total(strip, cut([crossing(p, q) for p, q in product(lines_u, lines_v)]), c)
 
 
-def _sorted(arrays: list[Array]) -> list[Array]:
-    """A few arrays sorted entry by entry: insertion by minimum and maximum, which fuses where a sort would not."""
+def _sorted(arrays: list[Array]) -> Array:
+    """Arrays sorted entry by entry; a few by insertion with minimum and maximum, which fuses where a sort would not."""
+    if len(arrays) > 6:
+        return jnp.sort(jnp.stack(arrays), axis=0)
     result: list[Array] = []
     for array in arrays:
         rest = []
@@ -228,4 +229,4 @@ def _sorted(arrays: list[Array]) -> list[Array]:
             rest.append(jnp.minimum(other, array))
             array = jnp.maximum(other, array)
         result = [*rest, array]
-    return result
+    return jnp.stack(result)

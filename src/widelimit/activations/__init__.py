@@ -56,6 +56,7 @@ CATALOGUE: dict[str, Activation] = {
     "softsign": Softsign(),
 }
 
+_ALSO_CALLED = {"swish": "silu", "step": "rectified_monomial", "identity": "Identity()", "linear": "Identity()"}
 _registered: dict[str, Activation] = {}
 
 
@@ -64,6 +65,8 @@ def register(name: str, activation: Activation) -> Activation:
 
     A name given again means the new activation from then on, so that a notebook's cell can be run twice.
     """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"register takes a name, such as 'my_activation', not {name!r}.")
     if not isinstance(activation, Activation):
         raise TypeError(f"register takes an activation, such as Elementwise(fn), not {activation!r}.")
     if name in CATALOGUE:
@@ -81,7 +84,7 @@ def named(name: str) -> Activation:
     """The activation of this name, from the catalogue or registered."""
     known = CATALOGUE | _registered
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=1)
+        near = [_ALSO_CALLED[name]] if name in _ALSO_CALLED else difflib.get_close_matches(name.lower(), known, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(sorted(known))}."
         raise ValueError(f"There is no activation named {name!r}. {hint} A function of your own: Elementwise(fn).")
     return known[name]

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from ..described import Described, whole
@@ -83,6 +84,12 @@ _k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, jnp.clip
 def _evaluate(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
     if not isinstance(activation, Activation):
         raise TypeError(f"{activation!r} is not an activation. Give one such as Relu() or Elementwise(fn).")
+    try:
+        np.broadcast_shapes(*map(np.shape, values))
+    except ValueError:
+        raise ValueError(
+            f"The arguments have shapes that do not go together: {[np.shape(v) for v in values]}."
+        ) from None
     return in_own_precision(lambda *arrays: fn(activation, *map(jnp.asarray, arrays)), *common_arrays(*values))
 
 

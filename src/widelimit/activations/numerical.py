@@ -1,15 +1,17 @@
 """Activations of which only the function is known: their duals are computed (see `quadrature`)."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..described import number
 from ..hermite import radial
-from ..numerics import derivative
+from ..numerics import derivative, legendre
 from ..quadrature import expectation
 from .base import Activation
 
@@ -109,8 +111,9 @@ class Relu6(Numerical):
 class Elementwise(Numerical):
     """Any function of one variable, written with `jax.numpy`.
 
-    `kinks` are the points where it is not smooth; () promises that there are none. The function must be continuous for
-    the NTK, and for gradients of the kernel, to be those of a network: the slope across a jump is left out.
+    `kinks` are the points where it is not smooth; () promises that there are none. Between them it is taken to vary on a
+    scale of order one: a warning says so where sums of two sizes disagree. The function must be continuous for the NTK,
+    and for gradients of the kernel, to be those of a network: the slope across a jump is left out.
     """
 
     function: Callable = eqx.field(static=True)
@@ -121,11 +124,13 @@ class Elementwise(Numerical):
             raise TypeError(f"Elementwise takes a function of one array, not {fn!r}.")
         self.function = fn
         try:
-            self.kinks = tuple(sorted(float(number(kink)) for kink in kinks))
+            self.kinks = tuple(sorted({float(number(kink)) for kink in kinks}))
         except TypeError:
             raise TypeError(
                 f"kinks are the points where the function is not smooth, such as (0.0, 1.0), not {kinks!r}."
             ) from None
+
+        _probe(fn, self.kinks)
 
     def argument(self, name):
         return self.function if name == "fn" else self.kinks
@@ -135,3 +140,56 @@ class Elementwise(Numerical):
 
     def bends(self):
         return self.kinks
+
+
+def _probe(fn: Callable, kinks: tuple[float, ...]) -> None:
+    """Refuse what is no function of each element by itself, and warn of one that quadrature cannot resolve."""
+    with jax.enable_x64(True):
+        t = jnp.asarray([-1.7, -0.6, 0.1, 0.8, 2.3])
+        try:
+            values = fn(t)
+            alone = jnp.stack([fn(one) for one in t])
+        except Exception as error:
+            raise TypeError(
+                f"Elementwise takes a function of one array, written with jax.numpy; {_name(fn)} of an array failed: {error}"
+            ) from error
+        if (
+            not isinstance(values, jax.Array)
+            or values.shape != t.shape
+            or not jnp.issubdtype(values.dtype, jnp.floating)
+        ):
+            raise TypeError(
+                f"{_name(fn)} of an array of 5 real numbers must be 5 real numbers of JAX, not {values!r}. Write it with "
+                "jax.numpy."
+            )
+        try:
+            alike = np.allclose(values, alone, rtol=1e-6, equal_nan=True)
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError(
+                f"{_name(fn)} uses a value that JAX is tracing, and a function is compiled as it is. To differentiate in a "
+                "parameter, make it a field of a class of your own: see CONTRIBUTING."
+            ) from None
+        if not alike:
+            raise TypeError(
+                f"{_name(fn)} mixes the elements of its array. Elementwise takes a function of each by itself."
+            )
+        coarse, fine = (_energies(fn, kinks, nodes) for nodes in (40, 120))
+    if not abs(coarse.sum() - fine.sum()) <= 1e-6 * fine.sum() or fine[[0, -1]].sum() > 1e-6 * fine.sum():
+        warnings.warn(
+            f"The kernel of {_name(fn)} will not be accurate: it has a kink outside of kinks={kinks}, varies on a scale much "
+            "below 1, or grows too fast for a Gaussian.",
+            stacklevel=4,
+        )
+
+
+def _energies(fn: Callable, kinks: tuple[float, ...], nodes: int) -> np.ndarray:
+    """E[f(t)^2] for t standard normal, in pieces between -9, -8, the kinks, 0, 8 and 9."""
+    y, w = legendre(nodes)
+    ends = np.unique(np.clip([-9.0, -8.0, *kinks, 0.0, 8.0, 9.0], -9, 9))
+    t = ends[:-1, None] + np.diff(ends)[:, None] * y
+    values = np.asarray(fn(jnp.asarray(t.ravel())), np.float64).reshape(t.shape)
+    return np.sum(values**2 * np.exp(-t * t / 2) * w, axis=1) * np.diff(ends) / np.sqrt(2 * np.pi)
+
+
+def _name(fn: Callable) -> str:
+    return getattr(fn, "__name__", repr(fn))

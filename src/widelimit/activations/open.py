@@ -26,6 +26,14 @@ class FromDual(Activation):
     def __init__(self, dual: Callable):
         if not callable(dual):
             raise TypeError(f"FromDual takes a function dual(cov, var1, var2), not {dual!r}.")
+        try:
+            values = dual(jnp.asarray([0.2, -0.1, 0.0]), jnp.ones(3), jnp.ones(3))
+        except Exception as error:
+            raise TypeError(
+                f"FromDual takes a function dual(cov, var1, var2) of arrays, written with jax.numpy; it failed: {error}"
+            ) from error
+        if jnp.shape(values) != (3,):
+            raise TypeError(f"The dual of 3 pairs must be 3 numbers, not {values!r}.")
         self.function = dual
 
     def argument(self, name):

@@ -8,7 +8,6 @@ at the end, one by one.
 from abc import abstractmethod
 from math import factorial, sqrt
 
-import equinox as eqx
 import jax.numpy as jnp
 
 from ..described import number, static_degree
@@ -60,9 +59,15 @@ def _scaled(coefficients, lowest, small, large):
 class Polynomial(_Finite):
     """coef[0] + coef[1] t + coef[2] t^2 + ..."""
 
-    coef: tuple[float, ...] = eqx.field(converter=lambda coef: tuple(map(number, coef)))
+    coef: tuple[float, ...]
 
-    def __check_init__(self):
+    def __init__(self, coef):
+        try:
+            self.coef = tuple(map(number, coef))
+        except TypeError:
+            raise TypeError(
+                f"Polynomial takes its coefficients, lowest degree first, such as (0.5, 0.0, 1.0), not {coef!r}."
+            ) from None
         if not self.coef:
             raise ValueError("Polynomial needs at least one coefficient, lowest degree first, and got none.")
 
@@ -83,7 +88,7 @@ class Polynomial(_Finite):
 class Monomial(_Finite):
     """t^degree."""
 
-    degree: int = static_degree()
+    degree: int = static_degree(most=100)
 
     def fn(self, t):
         return t**self.degree
@@ -104,7 +109,7 @@ class Hermite(_Finite):
     r_{n-2i}(a) = n! / (2^i i! sqrt((n - 2i)!)) a^(n-2i) (a^2 - 1)^i; the slope is n^2 times the dual of He_{n-1}.
     """
 
-    degree: int = static_degree()
+    degree: int = static_degree(most=100)
 
     def fn(self, t):
         return sqrt(factorial(self.degree)) * hermite(self.degree, t)[self.degree]

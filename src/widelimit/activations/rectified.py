@@ -102,7 +102,7 @@ class Sign(Activation):
 class RectifiedMonomial(Activation):
     """t^degree on the right of 0 and 0 on its left; degree 0 is the step, whose slope is 0 by convention."""
 
-    degree: int = static_degree()
+    degree: int = static_degree(most=50)
 
     def fn(self, t):
         return jnp.heaviside(t, 0.5) if self.degree == 0 else jnp.maximum(t, 0) ** self.degree

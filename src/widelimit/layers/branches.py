@@ -131,10 +131,17 @@ class FanInSum(_FanIn):
         return sum(self._branches(x))
 
 
+def single_axis(axis):
+    """One axis."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise TypeError(f"FanInConcat joins along one axis, a whole number such as -1, not {axis!r}.")
+    return axis
+
+
 class FanInConcat(_FanIn):
     """The branches joined along `axis`: the channels (-1), or a spatial axis."""
 
-    axis: int = eqx.field(default=-1, static=True)
+    axis: int = eqx.field(default=-1, static=True, converter=single_axis)
 
     def _axis(self, rank: int) -> int:
         """The axis among the spatial ones and the channels, counting from 0; `rank` counts the batch too."""

@@ -13,15 +13,22 @@ from ..state import State
 from .base import Layer
 
 
+def axes(given):
+    """An axis, or a tuple of them."""
+    if np.ndim(given):
+        return tuple(axes(axis) for axis in given)
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise TypeError(f"axis is a whole number, or a tuple of them, not {given!r}.")
+    return int(given)
+
+
 class LayerNorm(Layer):
     """Divides by the standard deviation over `axis`: the channels, and spatial axes where they are named too.
 
     Axes count as in an input with its batch: 0 is the batch, which cannot be named.
     """
 
-    axis: int | tuple[int, ...] = eqx.field(
-        default=-1, static=True, converter=lambda axis: tuple(axis) if isinstance(axis, list) else axis
-    )
+    axis: int | tuple[int, ...] = eqx.field(default=-1, static=True, converter=axes)
     eps: float = eqx.field(default=1e-12, static=True, converter=lambda eps: float(number(eps)))
 
     def __check_init__(self):

@@ -5,6 +5,7 @@ from math import prod
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..state import State
@@ -52,7 +53,7 @@ class _Pool(_Pixels):
     padding: str = eqx.field(default="VALID", static=True)
 
     def __init__(self, window_shape, strides=None, padding="VALID"):
-        window_shape = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+        window_shape = tuple(window_shape) if np.ndim(window_shape) else (window_shape,)
         self.window_shape = per_axis("window_shape", tuple(window_shape), len(window_shape))
         self.strides = None if strides is None else per_axis("strides", strides, len(window_shape))
         check_padding(padding)

@@ -6,12 +6,14 @@ scales sit in the initial values: K is the same, but the weights' own gradients 
 Theta <- fan_in K_before + 1 (with a bias) + W_std^2 Theta.
 """
 
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from math import prod, sqrt
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array
 
 from ..described import number, optional_number, parameter, whole
@@ -37,6 +39,12 @@ class _Weights(Layer):
         name = type(self).__name__
         if self.parameterization not in ("ntk", "standard"):
             raise ValueError(f"{name} has the parameterization 'ntk' or 'standard', not {self.parameterization!r}.")
+        if isinstance(self.W_std, float) and self.W_std >= 32 and self.W_std.is_integer():
+            warnings.warn(
+                f"{name}(W_std={self.W_std:g}) is a scale of the weights. Unlike in neural-tangents no width comes first; "
+                "where one is wanted, it is the keyword width=.",
+                stacklevel=4,
+            )
         for label, std in (("W_std", self.W_std), ("b_std", self.b_std)):
             if isinstance(std, float) and not 0 <= std < float("inf"):
                 raise ValueError(f"{name} takes a {label} of 0 or more, not {std!r}.")
@@ -153,7 +161,7 @@ class Conv(_Weights):
     def __init__(
         self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk"
     ):
-        filter_shape = filter_shape if isinstance(filter_shape, tuple | list) else (filter_shape,)
+        filter_shape = tuple(filter_shape) if np.ndim(filter_shape) else (filter_shape,)
         if not 1 <= len(filter_shape) <= 3:
             raise ValueError(
                 f"Conv works in 1, 2 or 3 dimensions, and filter_shape={filter_shape!r} has {len(filter_shape)}."

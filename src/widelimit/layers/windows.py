@@ -5,6 +5,7 @@ the sums over either pixel's window. Both are `window_sum`: along two axes at on
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..described import whole
@@ -14,7 +15,7 @@ PADDINGS = ("SAME", "VALID", "CIRCULAR")
 
 def per_axis(what: str, value, rank: int) -> tuple[int, ...]:
     """`value` as whole positive numbers, one for each spatial axis."""
-    values = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
+    values = tuple(value) if np.ndim(value) else (value,) * rank
     if len(values) != rank:
         raise ValueError(f"{what} takes {rank} whole positive number(s), one for each spatial axis, not {value!r}.")
     return tuple(whole(f"Each entry of {what}", v, least=1) for v in values)
