@@ -35,10 +35,10 @@ lint: $(VENV)/ready
 	$(VENV)/bin/mypy
 
 check: $(VENV)/ready
-	$(VENV)/bin/python -m pytest -n $(JOBS)
+	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup
 
 oldest: $(OLDEST)/ready
-	$(OLDEST)/bin/python -m pytest -n $(JOBS) -m oldest
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m oldest
 
 bench: $(VENV)/ready
 	$(VENV)/bin/python benchmarks/exact_cpu.py

@@ -1,13 +1,24 @@
 """What several test files share."""
 
-from types import SimpleNamespace
+import numpy as np
 
 import widelimit as wl
 
-# The expressions under which the kernels of neural-tangents are stored, in our names: widths are dropped.
-stax = SimpleNamespace(
-    **{name: getattr(wl, name) for name in wl.__all__ if name not in ("Dense", "Conv")},
-    Dense=lambda out_dim, W_std=1.0, b_std=None: wl.Dense(W_std, b_std),
-    Conv=lambda out_chan, *args, **kwargs: wl.Conv(*args, **kwargs),
-    Sigmoid_like=wl.SigmoidLike,
-)
+SIZE = 192
+
+
+def dual(act, *values):
+    """`wl.dual` on arrays of one size, whatever the size given: one program serves all tests of an activation."""
+    return _padded(wl.dual, act, *values)
+
+
+def dual_slope(act, *values):
+    """`wl.dual_slope`, likewise."""
+    return _padded(wl.dual_slope, act, *values)
+
+
+def _padded(fn, act, *values):
+    values = np.broadcast_arrays(*values)
+    count, shape = values[0].size, values[0].shape
+    parts = [[np.resize(v.ravel()[i : i + SIZE], SIZE) for v in values] for i in range(0, count, SIZE)]
+    return np.concatenate([fn(act, *part) for part in parts])[:count].reshape(shape)

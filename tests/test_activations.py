@@ -10,6 +10,7 @@ import pytest
 
 import widelimit as wl
 from catalogue import ACTIVATIONS, ALIKE, COMPUTED, JUMPS, KERNEL_ONLY
+from helpers import dual, dual_slope
 from widelimit.activations.numerical import Numerical
 from widelimit.described import parameter
 
@@ -30,8 +31,8 @@ def test_series_of_radial_coefficients_is_the_dual(name, x64):
     a, b, c = GRID
     r = np.asarray(act.radial(jnp.asarray(RADII), degree))
     partial = np.einsum("al,bl,cl->abc", r, r, COSINES[:, None] ** np.arange(degree + 1))
-    diagonal = wl.dual(act, RADII, RADII, np.ones_like(RADII))
-    difference = np.abs(wl.dual(act, a, b, c) - partial)
+    diagonal = dual(act, RADII, RADII, np.ones_like(RADII))
+    difference = np.abs(dual(act, a, b, c) - partial)
     if name == "from_dual":  # fitted for each radius by itself
         assert np.all(difference[range(4), range(4)] <= 1e-4 * diagonal[:, None])
         return
@@ -60,10 +61,10 @@ def test_slope_is_the_derivative_of_the_dual(name, x64):
     act = ACTIVATIONS[name]
     a, b, c = (v[..., 1:-1].ravel() for v in GRID)
     step = 1e-5 * (1 - c**2)
-    difference = (wl.dual(act, a, b, c + step) - wl.dual(act, a, b, c - step)) / (2 * step * a * b)
-    slope, one = wl.dual_slope(act, a, b, c), np.ones_like(c)
-    scale = np.sqrt(wl.dual_slope(act, a, a, one) * wl.dual_slope(act, b, b, one))
-    size = np.sqrt(wl.dual(act, a, a, one) * wl.dual(act, b, b, one))
+    difference = (dual(act, a, b, c + step) - dual(act, a, b, c - step)) / (2 * step * a * b)
+    slope, one = dual_slope(act, a, b, c), np.ones_like(c)
+    scale = np.sqrt(dual_slope(act, a, a, one) * dual_slope(act, b, b, one))
+    size = np.sqrt(dual(act, a, a, one) * dual(act, b, b, one))
     assert np.all(np.abs(difference - slope) <= 1e-5 * scale + 1e-13 * size / (step * a * b))
 
 
@@ -74,14 +75,14 @@ def test_float32_agrees_with_float64(name):
     """For those without reference values; `test_references` has the others."""
     act = ACTIVATIONS[name]
     a, b, c = (v.astype(np.float32) for v in GRID)
-    for fn in (wl.dual, wl.dual_slope):
+    for fn in (dual, dual_slope):
         single, double = fn(act, a, b, c), fn(act, *(v.astype(np.float64) for v in (a, b, c)))
         assert single.dtype == np.float32
         assert double.dtype == np.float64
         one = np.ones_like(c, np.float64)
         scale = np.sqrt(fn(act, a.astype(float), a.astype(float), one) * fn(act, b.astype(float), b.astype(float), one))
         # the slope of a kernel given without its function is a derivative taken near c = 1 in steps of 2e-2
-        tolerance = 1e-4 if name == "from_dual" and fn is wl.dual_slope else 2e-6
+        tolerance = 1e-4 if name == "from_dual" and fn is dual_slope else 2e-6
         assert np.all(np.abs(single - double) <= tolerance * scale)
 
 
@@ -89,7 +90,7 @@ def test_float32_agrees_with_float64(name):
 def test_finite_at_every_radius(name):
     """Radii from 0 to 1e8 and every cosine: finite where the true value is, and bounded by the diagonal."""
     act = ACTIVATIONS[name]
-    for fn, dtype in product((wl.dual, wl.dual_slope), (np.float64, np.float32)):
+    for fn, dtype in product((dual, dual_slope), (np.float64, np.float32)):
         radii = np.array([0, 1e-8, 1e-4, 1, 1e4, 1e10], dtype)
         a, b, c = np.meshgrid(radii, radii, np.array([-1, -0.5, 0, 0.5, 1], dtype), indexing="ij")
         # at float32's limits the diagonal says, in float64, whether the value can be represented
@@ -166,7 +167,7 @@ def test_elementwise_finds_the_catalogue(x64):
         (wl.Elementwise(lambda t: jnp.abs(t), kinks=(0.0, 0.3)), wl.Abs()),
     ]
     for found, known in pairs:
-        for fn in (wl.dual, wl.dual_slope):
+        for fn in (dual, dual_slope):
             expected = fn(known, a, b, c)
             scale = np.sqrt(fn(known, a, a, 1.0) * fn(known, b, b, 1.0))
             assert np.all(np.abs(fn(found, a, b, c) - expected) <= 1e-10 * scale)
@@ -188,8 +189,8 @@ def test_hard_tanh_is_a_sum_of_shifted_relus(x64):
     for a, b, c in [(0.5, 1.25, 0.5), (3.0, 0.75, -0.9), (10.0, 4.0, 0.3), (1.0, 1.0, 0.95)]:
         s = np.sqrt(1 - c * c)
         for fn, outer, slope in (
-            (wl.dual, lambda t: np.clip(t, -1, 1), False),
-            (wl.dual_slope, lambda t: float(abs(t) < 1), True),
+            (dual, lambda t: np.clip(t, -1, 1), False),
+            (dual_slope, lambda t: float(abs(t) < 1), True),
         ):
             points = [-1 / a, 1 / a, -1 / (b * c), 1 / (b * c)]
             pieces = np.unique(np.clip([-12, 0, 12, *points], -12, 12))
@@ -231,7 +232,7 @@ def test_affine_of_an_affine_function(x64):
     """A f(B t) + C with f = erf is erf's own scale, steepness and offset."""
     a, b, c = GRID
     inside, known = wl.Affine(wl.Erf(), 0.7, -1.3, 0.2), wl.Erf(0.7, -1.3, 0.2)
-    for fn in (wl.dual, wl.dual_slope):
+    for fn in (dual, dual_slope):
         np.testing.assert_allclose(fn(inside, a, b, c), fn(known, a, b, c), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(inside.radial(RADII, 9), known.radial(jnp.asarray(RADII), 9), rtol=1e-12, atol=1e-14)
     t = np.linspace(-3, 3, 9)
