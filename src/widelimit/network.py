@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from . import activations, layers
@@ -33,6 +34,7 @@ from .layers import (
 )
 from .precision import checked_inputs, in_own_precision
 from .state import State
+from .tiles import largest_side, parse_bytes, tiled
 
 WIDTH = 512  # of the finite reading, where none is said
 _READINGS = ("nngp", "ntk")
@@ -91,19 +93,46 @@ class Network(Layer):
 
     # What users call.
 
-    def kernel(self, x1, x2=None, get: str | Sequence[str] = _READINGS, diagonal: bool = False):
+    def kernel(
+        self,
+        x1,
+        x2=None,
+        get: str | Sequence[str] = _READINGS,
+        diagonal: bool = False,
+        *,
+        memory: int | str | None = None,
+        progress: bool = False,
+        out: Any = None,
+    ):
         """The exact kernels between the rows of x1 and those of x2, or with x2=None of x1 with itself.
 
         `get` is "nngp", "ntk", or a tuple of both, which gives `Kernels`; only what is asked for is computed.
         `diagonal=True` gives only K(x, x) of every row of x1. NumPy arrays give NumPy arrays, computed in their own
         precision (integers in float32); JAX arrays keep their dtype and may be traced.
+
+        Large matrices of NumPy arrays are computed tile by tile. `memory`, such as "2GiB", bounds what this takes beside
+        inputs and results; `progress=True` shows a bar with the time left; `out` is an array or memmap to write into, or
+        a tuple of one for each kernel. Any of these turns JAX arrays into NumPy arrays first.
         """
         names = _readings(get)
         if diagonal and x2 is not None:
             raise ValueError("diagonal=True gives K(x1, x1) alone, but x2 was given too. Leave x2 out.")
+        asked = memory is not None or progress or out is not None
+        if asked and diagonal:
+            raise ValueError("memory, progress and out are for whole matrices, and diagonal=True was given too.")
         x1, x2 = checked_inputs(x1, x2)
-        self.shape(x1.shape[1:], None)
+        shape = self.shape(x1.shape[1:], None)
         net, x1, x2 = _without_leading_flatten(self, x1, x2)
+        if asked:
+            if len(shape) != 1:
+                raise ValueError(
+                    f"memory, progress and out need outputs without pixels, not {shape}. End with Flatten."
+                )
+            budget = None if memory is None else parse_bytes(memory)
+            x1, x2 = (None if x is None else np.asarray(x) for x in (x1, x2))
+            return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
+        if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
+            return _choose(tiled(net, x1, x2, names), get)
         run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
         return _choose(in_own_precision(run, x1, x2), get)
 
@@ -147,6 +176,12 @@ class Network(Layer):
 
     def __repr__(self):
         return nested("serial", self.layers)
+
+
+def _large(net: Network, x1: Any, x2: Any) -> bool:
+    """Whether tiles are worth their while: NumPy arrays of many rows, and no parameter that JAX traces."""
+    most = max(len(x1), 0 if x2 is None else len(x2)) if isinstance(x1, np.ndarray) else 0
+    return most > largest_side(x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
 
 
 def _readings(get: str | Sequence[str]) -> tuple[str, ...]:

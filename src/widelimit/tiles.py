@@ -1,0 +1,178 @@
+"""Kernel matrices of any size in bounded memory: tile by tile, each compiled once, into a NumPy array or a file.
+
+Tiles are squares small enough to stay near the processor and within the budget; the last of a row is filled up with
+repeated inputs, so that one program serves all. Of a symmetric matrix only the tiles on and above the diagonal are
+computed. Several are in work at a time, one for each core.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from itertools import islice
+from math import isqrt, prod
+from typing import Any
+
+import jax
+import numpy as np
+
+from .exact import Kernels, tile
+from .layers import Layer
+
+_UNITS = {"": 1, "B": 1} | {
+    f"{letter}{suffix}": base ** (power + 1)
+    for power, letter in enumerate("KMGT")
+    for suffix, base in (("B", 1000), ("iB", 1024), ("", 1024))
+}
+_SIDE = 512  # of a tile of rows: its arrays of a megabyte stay near a core
+_IMAGES = 32  # of a tile of images, whose variances are computed anew in each tile
+
+
+def parse_bytes(memory: int | float | str) -> int:
+    """A number of bytes, given as such or as text like "2GiB" or "500 MB"."""
+    if isinstance(memory, int | float) and not isinstance(memory, bool) and memory > 0:
+        return int(memory)
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory) if isinstance(memory, str) else None
+    unit = None if found is None else {name.lower(): size for name, size in _UNITS.items()}.get(found[2].lower())
+    try:
+        return int(float(found[1]) * unit)  # type: ignore[index, operator]
+    except (TypeError, ValueError):
+        raise ValueError(f"memory is a number of bytes, or text such as '2GiB', not {memory!r}.") from None
+
+
+def tiled(
+    net: Layer,
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    names: tuple[str, ...],
+    memory: int | None = None,
+    progress: bool = False,
+    out: Any = None,
+) -> Kernels:
+    """The kernels named, of NumPy inputs of one dtype; into `out`, an array or one for each name, where it is given."""
+    other = x1 if x2 is None else x2
+    results = _targets(names, out, (len(x1), len(other)), x1.dtype)
+    workers = os.cpu_count() or 1
+    run, side = _compiled(net, x1, other, "ntk" in names, memory, workers)
+    corners = [(i, j) for i in range(0, len(x1), side) for j in range(i if x2 is None else 0, len(other), side)]
+
+    def work(corner: tuple[int, int]) -> None:
+        i, j = corner
+        with jax.enable_x64(x1.dtype == np.float64):
+            blocks, own = run(net, _rows(x1, i, side), _rows(other, j, side))
+        height, width = min(side, len(x1) - i), min(side, len(other) - j)
+        for name, target in results.items():
+            block = np.asarray(getattr(blocks, name))[:height, :width]
+            if x2 is None and i == j:
+                upper = np.triu(block, 1)
+                block = upper + upper.T + np.diag(np.asarray(getattr(own, name))[:height])
+            target[i : i + height, j : j + width] = block
+            if x2 is None and i != j:
+                target[j : j + width, i : i + height] = block.T
+
+    with _bar(progress, len(corners)) as advance:
+        _in_threads(work, corners, workers, advance)
+    return Kernels(results.get("nngp"), results.get("ntk"))
+
+
+def _rows(x: np.ndarray, start: int, count: int) -> np.ndarray:
+    """`count` rows from `start` on, the last one repeated beyond the end."""
+    part = x[start : start + count]
+    return part if len(part) == count else np.concatenate([part, np.repeat(part[-1:], count - len(part), axis=0)])
+
+
+def _compiled(
+    net: Layer, x1: np.ndarray, x2: np.ndarray, ntk: bool, memory: int | None, workers: int
+) -> tuple[Callable, int]:
+    """The program of one tile, and the side of a tile: the largest that fits the budget."""
+    side = min(max(len(x1), len(x2)), largest_side(x1))
+    leaves, structure = jax.tree.flatten(net)
+    while True:
+        program = _program(structure, len(leaves), (side, *x1.shape[1:]), x1.dtype, ntk)
+        need = workers * _bytes_needed(program, side, x1)
+        if memory is None or need <= memory:
+            return program, side
+        if side == 1:
+            raise ValueError(
+                f"memory={memory} bytes are too few for one tile, which takes {need} on {workers} cores. Give more."
+            )
+        side = max(1, min(side // 2, isqrt(side * side * memory // need)))
+
+
+def _bytes_needed(program: Any, side: int, x: np.ndarray) -> int:
+    """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
+    analysis = program.memory_analysis()
+    inputs = 2 * side * prod(x.shape[1:]) * x.dtype.itemsize
+    return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
+
+
+@lru_cache(maxsize=64)
+def _program(structure: Any, leaves: int, shape: tuple[int, ...], dtype: np.dtype, ntk: bool) -> Any:
+    """The compiled kernel of two tiles, for all values of a network's parameters."""
+    net = jax.tree.unflatten(structure, [1.0] * leaves)
+    inputs = jax.ShapeDtypeStruct(shape, dtype)
+    with jax.enable_x64(dtype == np.float64):
+        return jax.jit(partial(tile, ntk=ntk)).lower(net, inputs, inputs).compile()
+
+
+def largest_side(x: np.ndarray) -> int:
+    """How many inputs along a side of a tile are best for speed."""
+    return _SIDE if x.ndim == 2 else _IMAGES
+
+
+def _targets(names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np.dtype) -> dict[str, np.ndarray]:
+    if out is None:
+        return {name: np.empty(shape, dtype) for name in names}
+    arrays = (out,) if isinstance(out, np.ndarray) else tuple(out) if isinstance(out, tuple | list) else (out,)
+    if len(arrays) != len(names):
+        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(arrays)}.")
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+            seen = f"{array.dtype} of the shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+            raise ValueError(f"out must be a NumPy array, or memmap, of {dtype} and of the shape {shape}, not {seen}.")
+        if not array.flags.writeable:
+            raise ValueError("out is read-only. Open the memmap with mode='r+' or 'w+'.")
+    return dict(zip(names, arrays, strict=True))
+
+
+def _in_threads(work: Callable, items: list, workers: int, advance: Callable[[], None]) -> None:
+    """work(item) for every item, `workers` at a time; the first error ends it."""
+    if workers == 1 or len(items) == 1:
+        for item in items:
+            work(item)
+            advance()
+        return
+    rest = iter(items)
+    with ThreadPoolExecutor(workers) as pool:
+        running = [pool.submit(work, item) for item in islice(rest, 2 * workers)]
+        try:
+            while running:
+                running.pop(0).result()
+                advance()
+                running += [pool.submit(work, item) for item in islice(rest, 1)]
+        finally:
+            for future in running:
+                future.cancel()
+
+
+@contextmanager
+def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar with the time left, or nothing."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = TextColumn("kernel tiles"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)

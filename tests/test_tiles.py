@@ -1,0 +1,108 @@
+"""Large matrices: tiles of any number of inputs give what the whole gives, within a budget and into a file."""
+
+import jax
+import numpy as np
+import pytest
+
+import widelimit as wl
+from widelimit import exact, tiles
+
+NET = wl.serial(wl.Dense(1.3, 0.2), "gelu", wl.Dense(1.1))
+X = np.random.default_rng(0).normal(size=(23, 5))
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "_SIDE", 8)
+    monkeypatch.setattr(tiles, "_IMAGES", 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tiles_are_the_whole(small_tiles, dtype):
+    x = X.astype(dtype)
+    found = NET.kernel(x)
+    with jax.enable_x64(dtype == np.float64):
+        expected = [np.asarray(k) for k in exact.kernel(NET, x)]
+    for get, whole in zip(("nngp", "ntk"), expected, strict=True):
+        tiled, tolerance = getattr(found, get), 8 * np.finfo(dtype).eps * np.max(whole)
+        assert tiled.dtype == dtype
+        np.testing.assert_array_equal(tiled, tiled.T)
+        np.testing.assert_allclose(tiled, whole, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(NET.kernel(x, x[:9], get=get), tiled[:, :9], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(tiled), rtol=0, atol=tolerance)
+
+
+def test_tiles_of_images(small_tiles):
+    images = np.random.default_rng(0).normal(size=(5, 4, 4, 2))
+    net = wl.serial(wl.Conv((3, 3)), "relu", wl.GlobalAvgPool(), wl.Dense())
+    found = net.kernel(images, get="ntk")
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found[:2, 2:], net.kernel(images[:2], images[2:], get="ntk"), rtol=1e-13)
+
+
+def test_compiled_once_for_all_tiles_and_scales(small_tiles):
+    tiles._program.cache_clear()
+    for scale in (1.0, 1.5):
+        net = wl.serial(wl.Dense(scale, 0.2), "erf", wl.Dense(1.1))
+        net.kernel(X)
+        net.kernel(X, X[:11])
+    assert tiles._program.cache_info().misses == 1
+
+
+def test_into_a_file_within_a_budget(tmp_path, small_tiles, capsys):
+    out = np.lib.format.open_memmap(tmp_path / "K.npy", mode="w+", dtype=np.float64, shape=(23, 23))
+    found = NET.kernel(X, get="ntk", memory="1MiB", progress=True, out=out)
+    assert found is out
+    out.flush()
+    np.testing.assert_allclose(np.load(tmp_path / "K.npy"), NET.kernel(X, get="ntk"), rtol=1e-14)
+    assert "kernel tiles" in capsys.readouterr().out
+    both = np.empty((2, 23, 23))
+    NET.kernel(X, out=(both[0], both[1]))
+    np.testing.assert_allclose(both[1], out, rtol=1e-14)
+
+
+def test_a_smaller_budget_makes_smaller_tiles():
+    x = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
+    large, small = (tiles._compiled(NET, x, x, True, budget, 2)[1] for budget in (None, 2**20))
+    assert small < large == 300
+    program, side = tiles._compiled(NET, x, x, True, 2**20, 2)
+    assert 2 * tiles._bytes_needed(program, side, x) <= 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GiB", 2**31), ("500 MB", 5e8), ("1.5kib", 1536), (1000, 1000), ("64", 64), ("3g", 3 * 2**30)]
+)
+def test_budgets(text, size):
+    assert tiles.parse_bytes(text) == size
+
+
+BAD = {
+    "too little memory": (lambda: NET.kernel(X, memory=100), "memory=100 bytes are too few for one tile"),
+    "memory": (lambda: NET.kernel(X, memory="much"), "such as '2GiB', not 'much'"),
+    "no memory": (lambda: NET.kernel(X, memory=-1), "not -1"),
+    "shape of out": (lambda: NET.kernel(X, get="ntk", out=np.empty((3, 3))), r"shape \(23, 23\), not .*\(3, 3\)"),
+    "dtype of out": (lambda: NET.kernel(X, get="ntk", out=np.empty((23, 23), np.float32)), "of float64.* not float32"),
+    "one out for two": (lambda: NET.kernel(X, out=np.empty((23, 23))), "out takes an array for each of nngp, ntk"),
+    "out that is none": (
+        lambda: NET.kernel(X, get="ntk", out="K.npy"),
+        "must be a NumPy array, or memmap.* not 'K.npy'",
+    ),
+    "diagonal": (lambda: NET.kernel(X, diagonal=True, memory="1GiB"), "for whole matrices"),
+    "pixels": (
+        lambda: wl.serial(wl.Conv((3, 3)), "relu").kernel(np.ones((2, 4, 4, 1)), memory="1GiB"),
+        "outputs without pixels",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_error(case):
+    attempt, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        attempt()
+
+
+def test_a_read_only_file_is_refused(tmp_path):
+    np.save(tmp_path / "K.npy", np.empty((23, 23)))
+    with pytest.raises(ValueError, match="read-only"):
+        NET.kernel(X, get="ntk", out=np.load(tmp_path / "K.npy", mmap_mode="r"))
