@@ -1,0 +1,337 @@
+"""Prediction with kernel matrices: Gaussian processes, gradient flow, and hyperparameters by marginal likelihood.
+
+NumPy in, NumPy out, in the precision of the input; JAX arrays may be traced and differentiated. Targets are (n,) or
+(n, outputs). A matrix that is not positive definite, as that of repeated rows, is shifted by the smallest jitter that
+makes it so, and the result says by how much.
+"""
+
+import warnings
+from collections.abc import Callable
+from math import log, pi
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.ode import odeint
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array
+from scipy.optimize import minimize
+
+from .exact import kernel
+from .network import Network
+from .precision import checked_inputs, common_arrays, in_own_precision
+
+
+class Posterior(NamedTuple):
+    """A Gaussian process given data; `covariance` holds variances where those were asked for, and None where neither."""
+
+    mean: Any
+    covariance: Any
+    jitter: Any
+
+
+def posterior(K, y, K_cross=None, K_test=None, noise: float = 0.0) -> Posterior:
+    """The Gaussian process with kernel matrix K on the training rows, given their targets y.
+
+    `K_cross` is the kernel of the test rows with the training rows; without it the prediction is for the training rows
+    themselves. `K_test`, the kernel of the test rows, gives their covariance; its diagonal alone gives variances.
+    `noise` is the variance of the targets' noise.
+    """
+    arrays = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=K_test)
+    result = in_own_precision(_posterior, *arrays)
+    _report(result.jitter, len(arrays[0]))
+    return result
+
+
+@jax.jit
+def _posterior(K, y, K_cross, K_test, noise):
+    factor, jitter = _factor(K, noise)
+    alone = K_cross is None
+    half = solve_triangular(factor, (K if alone else K_cross).T, lower=True)
+    mean = half.T @ solve_triangular(factor, y, lower=True)
+    prior = K if alone and K_test is None else K_test
+    if prior is None:
+        return Posterior(mean, None, jitter)
+    explained = half.T @ half if prior.ndim == 2 else jnp.sum(half**2, axis=0)
+    return Posterior(mean, prior - explained, jitter)
+
+
+def _factor(K: Array, noise: Array) -> tuple[Array, Array]:
+    """The Cholesky factor of K + (noise + jitter) I with the smallest jitter that has one, ten times more at each try."""
+    identity = jnp.eye(len(K), dtype=K.dtype)
+    fixed = jax.lax.stop_gradient(K + noise * identity)
+    scale = jnp.maximum(jnp.trace(fixed) / len(K), jnp.finfo(K.dtype).tiny)
+
+    def failed(jitter):
+        return jnp.any(jnp.isnan(jnp.linalg.cholesky(fixed + jitter * identity)))
+
+    def larger(jitter):
+        return jnp.maximum(10 * jitter, len(K) * jnp.finfo(K.dtype).eps * scale)
+
+    # A matrix that is not finite never has a factor: give up, and let its NaN show.
+    jitter = jax.lax.while_loop(lambda j: failed(j) & (j < 1e3 * scale), larger, jnp.zeros((), K.dtype))
+    return jnp.linalg.cholesky(K + (noise + jitter) * identity), jitter
+
+
+def _report(jitter: Any, rows: int) -> None:
+    try:
+        jitter = float(jitter)
+    except jax.errors.ConcretizationTypeError:  # inside jit the number in the result has to do
+        return
+    if jitter > 0:
+        warnings.warn(
+            f"The kernel matrix of {rows} training rows is not positive definite, and {jitter:.2g} was added to its "
+            "diagonal. Where rows are repeated, a noise above 0 says how far to trust each.",
+            stacklevel=3,
+        )
+
+
+def log_marginal_likelihood(K, y, noise: float = 0.0) -> Any:
+    """The logarithm of the density of the targets under the Gaussian process, summed over outputs. Differentiable."""
+    K, y, _, _, noise = _checked(noise, K=K, y=y)
+    return in_own_precision(_log_likelihood, K, y, noise)
+
+
+@jax.jit
+def _log_likelihood(K, y, noise):
+    factor, _ = _factor(K, noise)
+    half = solve_triangular(factor, y, lower=True)
+    outputs = 1 if y.ndim == 1 else y.shape[1]
+    return -jnp.sum(half**2) / 2 - outputs * (jnp.sum(jnp.log(jnp.diag(factor))) + len(K) * log(2 * pi) / 2)
+
+
+class GradientFlow(eqx.Module):
+    """Training by gradient flow on half the sum of squared errors, from one decomposition of the training kernel.
+
+    df/dt = -K (f - y) on the training rows, so that f(t) = y + exp(-t K) (f(0) - y), and elsewhere f moves with K_cross.
+    Made by `gradient_flow`. A time may be infinite; an array of times adds its axes in front.
+    """
+
+    values: Any
+    vectors: Any
+    y: Any
+
+    def train(self, t, start=0.0) -> Any:
+        """The outputs on the training rows at time t, having been `start` at time 0."""
+        return self._run(_train, t, start)
+
+    def test(self, t, K_cross, start=0.0, start_train=0.0) -> Any:
+        """The outputs on test rows at time t, having been `start` there and `start_train` on the training rows."""
+        return self._run(_test, t, K_cross, start, start_train)
+
+    def covariance(self, t, K_cross, prior, prior_cross, prior_test) -> Any:
+        """The covariance on test rows at time t of networks whose outputs start with the covariance `prior`.
+
+        `prior` is that of the training rows, `prior_cross` of test with training rows, `prior_test` of the test rows.
+        """
+        return self._run(_covariance, t, K_cross, prior, prior_cross, prior_test)
+
+    def _run(self, fn: Callable, t, *given) -> Any:
+        values, vectors, y, t, *arrays = common_arrays(self.values, self.vectors, self.y, t, *given)
+
+        def each(values, vectors, y, t, *arrays):
+            flow = GradientFlow(values, vectors, y)
+            flat = jax.vmap(lambda t: fn(flow, t, *arrays))(t.reshape(-1))
+            return flat.reshape(*t.shape, *flat.shape[1:])
+
+        return in_own_precision(jax.jit(each), values, vectors, y, t, *arrays)
+
+
+def gradient_flow(K, y, noise: float = 0.0) -> GradientFlow:
+    """Gradient flow with the training kernel K + noise I towards the targets y."""
+    K, y, _, _, noise = _checked(noise, K=K, y=y)
+    return in_own_precision(_decompose, K, y, noise)
+
+
+@jax.jit
+def _decompose(K, y, noise):
+    values, vectors = jnp.linalg.eigh(K)
+    return GradientFlow(jnp.maximum(values, 0) + noise, vectors, y)
+
+
+def _decay(flow: GradientFlow, t: Array) -> tuple[Array, Array]:
+    """exp(-t K) and (1 - exp(-t K)) / K on the eigenvectors, in a last axis of outputs.
+
+    In infinite time directions without a kernel, up to rounding, stay where they are.
+    """
+    values = flow.values
+    known = values > len(values) * jnp.finfo(values.dtype).eps * values[-1]
+    ever = jnp.isinf(t)
+    finite = jnp.where(ever, 0, t)
+    left = jnp.where(ever, jnp.where(known, 0, 1), jnp.exp(-finite * values))
+    safe = jnp.where(known, values, 1)
+    moved = jnp.where(known, jnp.where(ever, 1, -jnp.expm1(-finite * values)) / safe, finite)
+    return left, moved
+
+
+def _columns(x: Array) -> Array:
+    return x[:, None] if x.ndim == 1 else x
+
+
+def _train(flow: GradientFlow, t: Array, start: Array) -> Array:
+    left, _ = _decay(flow, t)
+    gap = _columns(start - flow.y)
+    return flow.y + (flow.vectors @ (left[:, None] * (flow.vectors.T @ gap))).reshape(flow.y.shape)
+
+
+def _test(flow: GradientFlow, t: Array, K_cross: Array, start: Array, start_train: Array) -> Array:
+    _, moved = _decay(flow, t)
+    gap = _columns(flow.y - start_train)
+    change = K_cross @ (flow.vectors @ (moved[:, None] * (flow.vectors.T @ gap)))
+    return start + change.reshape(len(K_cross), *flow.y.shape[1:])
+
+
+def _covariance(flow, t, K_cross, prior, prior_cross, prior_test) -> Array:
+    _, moved = _decay(flow, t)
+    weights = (K_cross @ flow.vectors) * moved @ flow.vectors.T  # f(t) = f(0) + weights (y - f_train(0))
+    mixed = weights @ prior_cross.T
+    return prior_test + weights @ prior @ weights.T - mixed - mixed.T
+
+
+def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: float = 0.0) -> Posterior:
+    """Networks trained to the end by the kernel K, whose outputs start with the covariances `prior`, as in `GradientFlow`.
+
+    The limit of gradient flow in infinite time, but with K + noise I factored as in `posterior`.
+    """
+    K, y, K_cross, prior_test, noise = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=prior_test)
+    *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
+    result = in_own_precision(_trained_posterior, *arrays, noise)
+    _report(result.jitter, len(K))
+    return result
+
+
+@jax.jit
+def _trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise):
+    factor, jitter = _factor(K, noise)
+    weights = cho_solve((factor, True), K_cross.T).T
+    mixed = weights @ prior_cross.T
+    return Posterior(weights @ y, prior_test + weights @ prior @ weights.T - mixed - mixed.T, jitter)
+
+
+def loss_flow(
+    loss: Callable, K, y, t, train=0.0, test=None, K_cross=None, rate: float = 1.0, momentum: float | None = None,
+    train_velocity=None, test_velocity=None,
+) -> tuple:  # fmt: skip
+    """Outputs after gradient flow on any loss(f, y), by a Runge-Kutta method: df/dt = -rate K grad loss(f).
+
+    With `momentum` the flow is that of gradient descent with momentum: time runs with sqrt(rate), and velocities q obey
+    dq/dt = -(1 - momentum) / sqrt(rate) q - K grad loss(f), df/dt = q. Gives train and test outputs and velocities.
+    """
+    if t is None or not np.all(np.isfinite(t)):
+        raise ValueError(f"A flow on any loss needs finite times, not {t!r}. For squared error use gradient_flow.")
+    K, y, K_cross, _, _ = _checked(0.0, K=K, y=y, K_cross=K_cross)
+
+    def run(K, y, K_cross):
+        speed = rate if momentum is None else rate**0.5
+        times = speed * jnp.asarray(t, K.dtype)
+        slope = jax.grad(lambda f: loss(f, y))
+
+        def full(value, rows):
+            return None if value is None else jnp.broadcast_to(jnp.asarray(value, K.dtype), (rows, *y.shape[1:]))
+
+        tested = None if test is None else len(K_cross)
+        state: tuple = full(train, len(K)), full(test, tested)
+        if momentum is not None:
+            q_train = 0.0 if train_velocity is None else train_velocity
+            q_test = (0.0 if test_velocity is None else test_velocity) if test is not None else None
+            state = (*state, full(q_train, len(K)), full(q_test, tested))
+
+        def change(state, _):
+            push = slope(state[0])
+            forces = -K @ push, None if test is None else -K_cross @ push
+            if momentum is None:
+                return forces
+            friction = (momentum - 1) / speed
+            pulled = jax.tree.map(lambda force, q: force + friction * q, forces, tuple(state[2:]))
+            return (state[2], state[3], *pulled)
+
+        # the first time is that of the start; equal times need a tiny step
+        flat = times.reshape(-1)
+        grid = jnp.concatenate([jnp.where(flat[:1] == 0, -1e-24, 0).astype(K.dtype), flat])
+        end = odeint(change, state, grid)
+        end = jax.tree.map(lambda x: x[1:].reshape(*times.shape, *x.shape[1:]), end)
+        return (*end, None, None)[:4]
+
+    return in_own_precision(run, K, y, K_cross)
+
+
+class Fit(NamedTuple):
+    """What `fit_hyperparameters` found."""
+
+    net: Network
+    noise: float
+    log_likelihood: float
+    steps: int
+    converged: bool
+    message: str
+
+
+def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp", steps: int = 100) -> Fit:
+    """The scales, slopes and noise of the highest marginal likelihood near those given, by L-BFGS in float64.
+
+    W_std, b_std and the noise stay positive, and where they are 0 they stay 0; the parameters of activations move freely.
+    """
+    x, _ = checked_inputs(np.asarray(x), None)
+    _, y, _, _, noise = _checked(noise, K=np.eye(len(x)), y=np.asarray(y, np.float64))
+    if get not in ("nngp", "ntk"):
+        raise ValueError(f"get is 'nngp' or 'ntk', not {get!r}.")
+    paths, treedef = jax.tree_util.tree_flatten_with_path(net)
+    start = np.array([float(leaf) for _, leaf in paths] + [float(noise)])
+    scale = np.array([getattr(path[-1], "name", "") in ("W_std", "b_std") for path, _ in paths] + [True])
+    free = ~(scale & (start == 0))
+    logarithmic = scale & free
+
+    def assemble(theta):
+        full = jnp.asarray(start).at[np.flatnonzero(free)].set(theta)
+        return jnp.where(logarithmic, jnp.exp(jnp.where(logarithmic, full, 0)), full)
+
+    def loss(theta, x, y):
+        *leaves, noise = assemble(theta)
+        K = getattr(kernel(jax.tree.unflatten(treedef, leaves), x, ntk=get == "ntk"), get)
+        return -_log_likelihood(K, y, noise)
+
+    with jax.enable_x64(True):
+        run = jax.jit(jax.value_and_grad(loss))
+        data = jnp.asarray(x, jnp.float64), jnp.asarray(y)
+
+        def value(theta):
+            found, gradient = run(jnp.asarray(theta), *data)
+            if not np.isfinite(found):  # a step too far: a wall for the line search
+                return 1e30, np.zeros_like(theta)
+            return float(found), np.asarray(gradient)
+
+        first = np.where(logarithmic, np.log(np.where(logarithmic, start, 1)), start)[free]
+        result = minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+        *leaves, noise = (float(v) for v in assemble(jnp.asarray(result.x)))
+    fitted = jax.tree.unflatten(treedef, leaves)
+    return Fit(fitted, noise, -float(result.fun), int(result.nit), bool(result.success), str(result.message))
+
+
+def _checked(noise: Any, K, y, K_cross=None, K_test=None) -> tuple:
+    """The arrays in one precision, and an error where their shapes do not go together."""
+    given = {"K": K, "y": y, "K_cross": K_cross, "K_test": K_test}
+    present = {name: value for name, value in given.items() if value is not None}
+    *arrays, noise = common_arrays(*present.values(), noise)
+    found = dict(zip(present, arrays, strict=True))
+    shapes = {name: array.shape for name, array in found.items()}
+    n = shapes["K"][0] if shapes["K"] else 0
+    if shapes["K"] != (n, n):
+        raise ValueError(f"K is the kernel matrix of the training rows, (n, n), and has the shape {shapes['K']}.")
+    if len(shapes["y"]) not in (1, 2) or shapes["y"][0] != n:
+        raise ValueError(
+            f"y holds a target for each of the {n} training rows, (n,) or (n, outputs), not {shapes['y']}."
+        )
+    m = n
+    if "K_cross" in shapes:
+        m = shapes["K_cross"][0] if shapes["K_cross"] else 0
+        if shapes["K_cross"] != (m, n):
+            raise ValueError(
+                f"K_cross is the kernel of test rows with the {n} training rows, (m, {n}), not {shapes['K_cross']}."
+            )
+    if "K_test" in shapes and shapes["K_test"] not in ((m, m), (m,)):
+        raise ValueError(
+            f"K_test is the kernel of the {m} test rows, ({m}, {m}), or its diagonal, not {shapes['K_test']}."
+        )
+    return (*(found.get(name) for name in given), noise)

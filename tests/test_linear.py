@@ -1,0 +1,159 @@
+"""Predictions against dense linear algebra, likelihoods against finite differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, linalg, stats
+
+import widelimit as wl
+from widelimit import linear
+
+RNG = np.random.default_rng(0)
+X, X_TEST = RNG.normal(size=(12, 4)), RNG.normal(size=(5, 4))
+Y = RNG.normal(size=(12, 2))
+NET = wl.serial(wl.Dense(1.3, 0.2), wl.ABRelu(-0.1, 1.2), wl.Dense(1.1))
+TRAIN, CROSS, TEST = NET.kernel(X), NET.kernel(X_TEST, X), NET.kernel(X_TEST)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_posterior_is_dense_linear_algebra(noise):
+    inverse = np.linalg.inv(TRAIN.nngp + noise * np.eye(12))
+    found = linear.posterior(TRAIN.nngp, Y, CROSS.nngp, TEST.nngp, noise)
+    np.testing.assert_allclose(found.mean, CROSS.nngp @ inverse @ Y, rtol=1e-8)
+    covariance = TEST.nngp - CROSS.nngp @ inverse @ CROSS.nngp.T
+    np.testing.assert_allclose(found.covariance, covariance, atol=1e-8 * TEST.nngp.max())
+    variances = linear.posterior(TRAIN.nngp, Y, CROSS.nngp, np.diag(TEST.nngp), noise).covariance
+    np.testing.assert_allclose(variances, np.diag(covariance), atol=1e-8 * TEST.nngp.max())
+    assert found.jitter == 0
+    assert found.mean.dtype == np.float64
+    single = linear.posterior(TRAIN.nngp, Y[:, 0], CROSS.nngp, noise=noise)
+    np.testing.assert_allclose(single.mean, found.mean[:, 0], rtol=1e-12)
+    assert single.covariance is None
+
+
+def test_repeated_rows_get_an_answer_and_a_warning():
+    K = NET.kernel(np.concatenate([X, X]), get="ntk")
+    with pytest.warns(UserWarning, match="24 training rows is not positive definite, and .* was added"):
+        found = linear.posterior(K, np.concatenate([Y, Y]), NET.kernel(X_TEST, np.concatenate([X, X]), get="ntk"))
+    assert 0 < found.jitter < 1e-10
+    expected = linear.posterior(TRAIN.ntk, Y, CROSS.ntk).mean
+    np.testing.assert_allclose(found.mean, expected, rtol=1e-6)
+    with pytest.warns(UserWarning, match="not positive definite"):
+        broken = linear.posterior(TRAIN.ntk - 0.5 * np.eye(12), Y, CROSS.ntk)  # negative eigenvalues
+    assert np.all(np.isfinite(broken.mean))
+
+
+@pytest.mark.parametrize("t", [0.0, 0.7, 30.0, np.inf])
+def test_gradient_flow_solves_its_equation(t):
+    start, start_test = RNG.normal(size=(2, 12, 2))
+    flow = linear.gradient_flow(TRAIN.ntk, Y)
+    found, tested = flow.train(t, start), flow.test(t, CROSS.ntk, start_test[:5], start)
+    if np.isinf(t):
+        left, moved = np.zeros((12, 12)), np.linalg.inv(TRAIN.ntk)
+    else:
+        left = linalg.expm(-t * TRAIN.ntk)
+        moved = np.linalg.solve(TRAIN.ntk, np.eye(12) - left)
+    np.testing.assert_allclose(found, Y + left @ (start - Y), atol=1e-8)
+    np.testing.assert_allclose(tested, start_test[:5] + CROSS.ntk @ moved @ (Y - start), atol=1e-8)
+    weights = CROSS.ntk @ moved
+    mixed = weights @ CROSS.nngp.T
+    covariance = TEST.nngp + weights @ TRAIN.nngp @ weights.T - mixed - mixed.T
+    found = flow.covariance(t, CROSS.ntk, TRAIN.nngp, CROSS.nngp, TEST.nngp)
+    np.testing.assert_allclose(found, covariance, atol=1e-8)
+
+
+def test_flows_take_many_times_and_single_outputs():
+    flow = linear.gradient_flow(TRAIN.ntk, Y[:, 0])
+    times = np.array([[0.5, 1.0], [2.0, np.inf]])
+    found = flow.test(times, CROSS.ntk)
+    assert found.shape == (2, 2, 5)
+    np.testing.assert_allclose(found[1, 0], flow.test(2.0, CROSS.ntk), rtol=1e-12)
+
+
+def test_trained_posterior_is_the_end_of_the_flow():
+    flow = linear.gradient_flow(TRAIN.ntk, Y, noise=0.1)
+    found = linear.trained_posterior(TRAIN.ntk, Y, CROSS.ntk, TRAIN.nngp, CROSS.nngp, TEST.nngp, noise=0.1)
+    np.testing.assert_allclose(found.mean, flow.test(np.inf, CROSS.ntk), atol=1e-9)
+    end = flow.covariance(np.inf, CROSS.ntk, TRAIN.nngp, CROSS.nngp, TEST.nngp)
+    np.testing.assert_allclose(found.covariance, end, atol=1e-9)
+
+
+def test_flow_of_any_loss_is_that_of_squared_error():
+    """Without momentum the closed form; with it the equation of motion by another integrator."""
+
+    def loss(f, y):
+        return jnp.sum((f - y) ** 2) / 2
+
+    train, test, *_ = linear.loss_flow(loss, TRAIN.ntk, Y, np.array([0.5, 2.0]), 0.0, 0.0, CROSS.ntk, rate=0.3)
+    flow = linear.gradient_flow(TRAIN.ntk, Y)
+    np.testing.assert_allclose(train, flow.train(0.3 * np.array([0.5, 2.0])), atol=1e-6)
+    np.testing.assert_allclose(test, flow.test(0.3 * np.array([0.5, 2.0]), CROSS.ntk), atol=1e-6)
+    found = linear.loss_flow(loss, TRAIN.ntk, Y[:, 0], 2.0, rate=0.3, momentum=0.9)
+
+    def motion(t, state):
+        f, q = state.reshape(2, 12)
+        return np.concatenate([q, -TRAIN.ntk @ (f - Y[:, 0]) - 0.1 / 0.3**0.5 * q])
+
+    end = integrate.solve_ivp(motion, (0, 2.0 * 0.3**0.5), np.zeros(24), rtol=1e-10, atol=1e-12).y[:, -1]
+    np.testing.assert_allclose(np.concatenate([found[0], found[2]]), end, atol=1e-6)
+
+
+def test_likelihood_is_the_density_of_a_normal_distribution():
+    found = linear.log_marginal_likelihood(TRAIN.nngp, Y, 0.2)
+    normal = stats.multivariate_normal(np.zeros(12), TRAIN.nngp + 0.2 * np.eye(12))
+    np.testing.assert_allclose(found, normal.logpdf(Y.T).sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+def test_gradients_of_the_likelihood(get, x64):
+    """In W_std, b_std, the slopes of the activation and the noise."""
+    leaves, structure = jax.tree.flatten(NET)
+    start = np.array([*leaves, 0.2])
+
+    @jax.jit
+    def value(theta):
+        net = jax.tree.unflatten(structure, list(theta[:-1]))
+        return linear.log_marginal_likelihood(net.kernel(jnp.asarray(X), get=get), jnp.asarray(Y), theta[-1])
+
+    gradient = jax.grad(value)(start)
+    for i, step in enumerate(1e-5 * np.eye(len(start))):
+        difference = (value(start + step) - value(start - step)) / 2e-5
+        np.testing.assert_allclose(gradient[i], difference, rtol=1e-5, atol=1e-5)
+
+
+def test_hyperparameters_climb_the_likelihood():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 3))
+    truth = wl.serial(wl.Dense(2.0, 0.5), "erf", wl.Dense(1.5))
+    y = rng.multivariate_normal(np.zeros(40), truth.kernel(x, get="nngp") + 0.01 * np.eye(40))
+    start = wl.serial(wl.Dense(1.0, 0.2), "erf", wl.Dense(1.0))
+    fit = linear.fit_hyperparameters(start, x, y, noise=0.1)
+    assert fit.converged
+    assert fit.noise > 0
+    at_truth = linear.log_marginal_likelihood(truth.kernel(x, get="nngp"), y, 0.01)
+    assert fit.log_likelihood >= at_truth
+    found = linear.log_marginal_likelihood(fit.net.kernel(x, get="nngp"), y, fit.noise)
+    np.testing.assert_allclose(found, fit.log_likelihood, rtol=1e-8)
+    frozen = linear.fit_hyperparameters(wl.serial(wl.Dense(1.0, 0.0), "erf", wl.Dense()), x, y, steps=2)
+    assert frozen.net.layers[0].b_std == 0.0
+
+
+BAD = {
+    "K": (lambda: linear.posterior(CROSS.nngp, Y), r"K is the kernel matrix of the training rows, \(n, n\)"),
+    "y": (lambda: linear.posterior(TRAIN.nngp, Y[:5]), "a target for each of the 12 training rows"),
+    "cross": (lambda: linear.posterior(TRAIN.nngp, Y, CROSS.nngp.T), "K_cross is the kernel of test rows"),
+    "test": (
+        lambda: linear.posterior(TRAIN.nngp, Y, CROSS.nngp, TRAIN.nngp),
+        "K_test is the kernel of the 5 test rows",
+    ),
+    "time": (lambda: linear.loss_flow(lambda f, y: 0.0, TRAIN.ntk, Y, np.inf), "finite times"),
+    "get": (lambda: linear.fit_hyperparameters(NET, X, Y, get="both"), "get is 'nngp' or 'ntk', not 'both'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_error(case):
+    attempt, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        attempt()
