@@ -8,10 +8,17 @@ import widelimit as wl
 SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
-    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact", "finite",
-    "network", "nets", "demo",
+    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact", "tiles",
+    "finite", "network", "nets", "linear", "nt", "stax", "demo",
 ]  # fmt: skip
-HEAVY = {"sklearn": {"demo"}, "matplotlib": {"demo"}, "rich": {"demo"}, "typer": set(), "optax": set(), "dask": set()}
+HEAVY = {
+    "sklearn": {"demo"},
+    "matplotlib": {"demo"},
+    "rich": {"demo", "tiles"},
+    "typer": set(),
+    "optax": set(),
+    "dask": set(),
+}
 
 
 def _imports(path: Path):

@@ -6,7 +6,8 @@ import pytest
 
 import references
 import widelimit as wl
-from helpers import stax
+from helpers import dual, dual_slope
+from widelimit import stax
 
 
 def _columns(rows, *names):
@@ -21,7 +22,7 @@ def _scale(fn, act, a, b):
 @pytest.mark.parametrize("which", ["k", "dk"])
 def test_duals(name, which):
     rows = references.by_activation("dual")[name]
-    act, fn = references.activation(rows[0]), wl.dual if which == "k" else wl.dual_slope
+    act, fn = references.activation(rows[0]), dual if which == "k" else dual_slope
     if all(row[which] is None for row in rows):  # the slope of the step
         assert not np.any(fn(act, *_columns(rows, "a", "b", "c")))
         return
@@ -44,26 +45,23 @@ def test_radial(name, x64):
     act = references.activation(rows[0])
     a, r = _columns(rows, "a", "r")
     computed = np.asarray(act.radial(jnp.asarray(a), 16))
-    scale = np.sqrt(np.asarray(wl.dual(act, a, a, np.ones_like(a))))
+    scale = np.sqrt(np.asarray(dual(act, a, a, np.ones_like(a))))
     np.testing.assert_array_less(np.max(abs(computed - r), axis=1), 1e-12 * scale)
 
 
-DEEPEST = [row for row in references.values()["networks"]["ntk"] if row["depth"] == 3]
-LONGEST = [row for row in references.values()["networks"]["cntk"] if row["L"] == 3]
-
-
-@pytest.mark.parametrize("row", DEEPEST, ids=lambda row: row["activation"])
+@pytest.mark.parametrize("row", references.values()["networks"]["ntk"], ids=lambda r: f"{r['activation']}{r['depth']}")
 def test_fully_connected(row):
     data = references.values()["networks"]
     x1, x2 = np.array(data["X1"]), np.array(data["X2"])
     act = references.activation(row)
-    for suffix, first in (("div_d", wl.Dense()), ("literal", wl.Dense(x1.shape[1] ** 0.5))):
+    scales = {"div_d": 1.0} | ({"literal": x1.shape[1] ** 0.5} if row["depth"] == 3 else {})
+    for suffix, first in ((suffix, wl.Dense(scale)) for suffix, scale in scales.items()):
         kernels = wl.serial(first, *[act, wl.Dense()] * row["depth"]).kernel(x1, x2)
         for get in ("nngp", "ntk"):
             np.testing.assert_allclose(getattr(kernels, get), row[f"{get}_{suffix}"], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("row", LONGEST, ids=lambda row: row["activation"])
+@pytest.mark.parametrize("row", references.values()["networks"]["cntk"], ids=lambda r: f"{r['activation']}{r['L']}")
 def test_convolutional(row):
     data = references.values()["networks"]
     x1, x2 = np.array(data["images1"]), np.array(data["images2"])
@@ -76,7 +74,7 @@ def test_convolutional(row):
 
 @pytest.mark.parametrize("case", references.neural_tangents(), ids=lambda case: case["name"])
 def test_neural_tangents(case):
-    net = eval(case["stax"], {"stax": stax})
-    kernels = net.kernel(case["x1"], case["x2"])
+    _, _, kernel_fn = eval(case["stax"], {"stax": stax})
+    kernels = kernel_fn(case["x1"], case["x2"], ("nngp", "ntk"))
     for get in ("nngp", "ntk"):
         np.testing.assert_allclose(getattr(kernels, get), case[get], rtol=1e-10, atol=1e-10)

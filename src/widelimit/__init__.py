@@ -4,7 +4,7 @@ A network is described once and read several ways: `net.kernel(x1, x2)` gives it
 `net.apply` the finite network itself.
 """
 
-from . import nets
+from . import linear, nets, nt, stax
 from .activations import (
     ABRelu,
     Abs,
@@ -72,5 +72,5 @@ __all__ = [
     "GlobalAvgPool", "GlobalSumPool", "HardTanh", "Hermite", "Identity", "Kernels", "Layer", "LayerNorm", "LeakyRelu",
     "Mish", "Monomial", "Network", "Polynomial", "Rbf", "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid",
     "SigmoidLike", "Sign", "Silu", "Sin", "Softplus", "Softsign", "SumPool", "Tanh", "dual", "dual_slope", "from_json",
-    "nets", "parallel", "register", "repeat", "residual", "serial",
+    "linear", "nets", "nt", "parallel", "register", "repeat", "residual", "serial", "stax",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ class _Effort(NamedTuple):
     power: int  # with which they are drawn towards the bends; whole, or the integrand is no longer smooth there
 
 
-_EFFORTS = {True: _Effort((56, 288, 480), 1e-13, 2e-13, 64, 3), False: _Effort((24, 160), 1e-6, 4e-6, 40, 2)}
+_EFFORTS = {True: _Effort((56, 288, 480), 1e-13, 2e-13, 64, 3), False: _Effort((24, 64, 160), 1e-6, 4e-6, 40, 2)}
 
 
 def expectation(fn: Scalar, kinks: tuple[float, ...], a: Array, b: Array, c: Array, continuous: bool) -> Array:

@@ -34,6 +34,7 @@ class _Weights(Layer):
     b_std: eqx.AbstractVar[float | None]
     width: eqx.AbstractVar[int | None]
     parameterization: eqx.AbstractVar[str]
+    s = (1, 1)  # how many times wider than they count the layers before and after are, in the standard parameterisation
 
     def __check_init__(self):
         name = type(self).__name__
@@ -97,14 +98,14 @@ class _Weights(Layer):
                 f"{self!r} is in the standard parameterisation, whose NTK depends on the number of its inputs, and it "
                 f"follows {before.after} of unknown width. Give width= to the Dense or Conv before it."
             )
-        own = before.channels * before.nngp
+        own = before.channels / self.s[0] * before.nngp
         return own if self.b_std is None else own + 1
 
     def draw(self, key, shape, width):
         key_w, key_b = jax.random.split(key)
         inputs, outputs = shape[-1], self.width or width
         standard = self.parameterization == "standard"
-        scale = self.W_std / sqrt(inputs * self.filter_size()) if standard else 1.0
+        scale = self.W_std * sqrt(self.s[0] / (inputs * self.filter_size())) if standard else 1.0
         params = {"W": scale * jax.random.normal(key_w, (*self.weight_shape(), inputs, outputs))}
         if self.b_std is not None:
             params["b"] = (self.b_std if standard else 1.0) * jax.random.normal(key_b, (outputs,))
@@ -117,7 +118,7 @@ class _Weights(Layer):
         if x.shape[-1] != W.shape[-2]:
             raise ValueError(f"{self!r} has weights for {W.shape[-2]} channels and was given {x.shape[-1]}.")
         if self.parameterization == "standard":
-            y = self.linear(W, x)
+            y = self.linear(W, x) / sqrt(self.s[0])
             return y if self.b_std is None else y + params["b"].astype(x.dtype)
         y = self.W_std / sqrt(W.shape[-2] * self.filter_size()) * self.linear(W, x)
         return y if self.b_std is None else y + self.b_std * params["b"].astype(x.dtype)

@@ -1,0 +1,169 @@
+"""Exact kernels against neural-tangents, on the same inputs and cores: time, peak memory and agreement.
+
+    python benchmarks/exact.py [CASE ...]
+
+Makes an environment with neural-tangents 0.6.5 and jax 0.5.3, the last release it runs on, in `.venv-nt` beside this
+project. Every measurement is a fresh process: seconds are medians without the first, compiling run; memory is the peak of
+the process, output included, less that of one which only imports the library.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+PEER = ROOT / ".venv-nt"
+PINNED = ["neural-tangents==0.6.5", "jax==0.5.3", "jaxlib==0.5.3", "numpy<2.3"]
+
+
+def conv(stax, width=1):
+    return stax.Conv(width, (3, 3), padding="SAME", W_std=1.4)
+
+
+def fully_connected(stax, act):
+    dense = stax.Dense(1, 1.4, 0.1)
+    return stax.serial(dense, act, dense, act, dense, act, dense)
+
+
+def flattened(stax, act):
+    return stax.serial(conv(stax), act, conv(stax), act, conv(stax), act, stax.Flatten(), stax.Dense(1))
+
+
+def myrtle(stax, act):
+    pool = stax.AvgPool((2, 2), strides=(2, 2))
+    first = [conv(stax), act, conv(stax), act, pool, conv(stax), act, pool, conv(stax), act]
+    return stax.serial(*first, stax.GlobalAvgPool(), stax.Dense(1))
+
+
+def residual(stax, act):
+    block = stax.serial(
+        stax.FanOut(2),
+        stax.parallel(stax.serial(act, conv(stax), act, conv(stax)), stax.Identity()),
+        stax.FanInSum(),
+    )
+    return stax.serial(conv(stax), stax.repeat(block, 4), act, stax.GlobalAvgPool(), stax.Dense(1))
+
+
+def tanh(stax, act):
+    dense = stax.Dense(1)
+    return stax.serial(dense, act, dense, act, dense)
+
+
+def _numerical(stax):
+    import jax.numpy as jnp
+
+    return stax.ElementwiseNumerical(jnp.tanh, deg=25)
+
+
+ROWS = lambda n: np.random.default_rng(0).normal(size=(n, 100)).astype(np.float32)  # noqa: E731
+IMAGES = lambda n: np.random.default_rng(0).normal(size=(n, 32, 32, 3)).astype(np.float32)  # noqa: E731
+RELU, GELU, ERF, GAUSSIAN = (
+    lambda stax, name=name: getattr(stax, name)() for name in ("Relu", "Gelu", "Erf", "ExpNormalized")
+)
+# name: (network, activation, inputs for us, inputs for the peer, least ratio); times are compared per pair of inputs
+CASES = {
+    "fully connected, ReLU": (fully_connected, RELU, ROWS(4000), ROWS(4000), 2.0),
+    "fully connected, GELU": (fully_connected, GELU, ROWS(4000), ROWS(4000), 2.0),
+    "fully connected, erf": (fully_connected, ERF, ROWS(4000), ROWS(4000), 2.0),
+    "3 convolutions, Flatten": (flattened, RELU, IMAGES(200), IMAGES(200), 1.5),
+    "Myrtle-5, ReLU": (myrtle, RELU, IMAGES(8), IMAGES(8), 20.0),
+    "Myrtle-5, ExpNormalized": (myrtle, GAUSSIAN, IMAGES(8), IMAGES(8), 20.0),
+    "tanh": (tanh, _numerical, ROWS(300), ROWS(300), 20.0),
+    "residual, 4 blocks": (residual, RELU, IMAGES(4), IMAGES(4), 5.0),
+}
+
+
+def measure(library: str, case: str, out: str) -> None:
+    """Run one case with one library in this process, and print what it took."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+
+    if library == "widelimit":
+        from widelimit import stax
+    else:
+        from neural_tangents import stax
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    build, act, ours, theirs, _ = CASES[case]
+    x = ours if library == "widelimit" else theirs
+    kernel_fn = build(stax, act(stax))[2]
+    run = kernel_fn
+    if library != "widelimit":
+        run = jax.jit(kernel_fn, static_argnums=2)
+
+    def once():
+        start = time.perf_counter()
+        result = jax.block_until_ready(tuple(run(x, None, ("nngp", "ntk"))))
+        return time.perf_counter() - start, result
+
+    first, result = once()
+    second, _ = once()
+    times = [second, *(once()[0] for _ in range(max(2, min(10, int(10 / second)))))]
+    np.savez(out, *[np.asarray(k) for k in result])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"first": first, "seconds": statistics.median(times), "bytes": 1024 * (peak - base)}))
+
+
+def peer_python() -> Path:
+    """The interpreter of the peer's environment, made where it is missing."""
+    python = PEER / "bin" / "python"
+    if not (PEER / "ready").exists():
+        print("making an environment with", *PINNED)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", PEER], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PINNED], check=True)
+        (PEER / "ready").touch()
+    return python
+
+
+def run(python, library: str, case: str, out: Path) -> dict:
+    command = [python, __file__, "--measure", library, case, str(out)]
+    environment = os.environ | ({"PYTHONPATH": str(ROOT / "src")} if library == "widelimit" else {"PYTHONPATH": ""})
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"{library} failed on {case}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"among {', '.join(CASES)}")
+    names = parser.parse_args().cases or list(CASES)
+    if unknown := [name for name in names if name not in CASES]:
+        raise SystemExit(f"There is no case {unknown[0]!r}. Known are {', '.join(CASES)}.")
+    python = peer_python()
+    missed = []
+    print("| case | ours, s | neural-tangents, s | ratio | ours, MiB | neural-tangents, MiB | largest difference |")
+    print("|---|---|---|---|---|---|---|")
+    with TemporaryDirectory() as folder:
+        for name in names:
+            files = [Path(folder) / f"{library}.npz" for library in ("ours", "theirs")]
+            ours, theirs = (
+                run(sys.executable, "widelimit", name, files[0]),
+                run(python, "neural_tangents", name, files[1]),
+            )
+            with np.load(files[0]) as a, np.load(files[1]) as b:
+                difference = max(float(np.max(np.abs(a[k] - b[k])) / np.max(np.abs(b[k]))) for k in a.files)
+            ratio = theirs["seconds"] / ours["seconds"]
+            row = [ours["seconds"], theirs["seconds"], ratio, ours["bytes"] / 2**20, theirs["bytes"] / 2**20]
+            print(f"| {name} | " + " | ".join(f"{v:.3g}" for v in row) + f" | {difference:.0e} |", flush=True)
+            if difference > (1e-2 if name == "tanh" else 1e-3):
+                missed.append(f"{name}: differs by {difference}")
+            if ratio < CASES[name][-1]:
+                missed.append(f"{name}: {ratio:.1f} times as fast, not {CASES[name][-1]}")
+    if missed:
+        raise SystemExit("; ".join(missed))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--measure"]:
+        measure(*sys.argv[2:])
+    else:
+        main()

@@ -1,0 +1,171 @@
+"""neural-tangents' finite networks: kernels of any function f(params, x), their averages over draws, and linearisation."""
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+_READINGS = ("nngp", "ntk")
+
+
+def _axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Output axes, counted from 0 with the batch, which may not be among them."""
+    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    found = tuple(axis % rank if -rank <= axis < rank else -1 for axis in given)
+    if any(axis < 1 for axis in found):
+        raise ValueError(
+            f"trace_axes and diagonal_axes name axes of an output of {rank} axes other than the batch, not {axes}."
+        )
+    return found
+
+
+def _contracted(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[int, ...]) -> Array:
+    """sum over the last axis of y1 y2, the mean over `trace` axes, the diagonal over `diagonal` ones, the others in pairs."""
+    rank = y1.ndim - 1
+    shared, own = range(rank), range(rank, 2 * rank)
+    second = [shared[i] if i in trace + diagonal else own[i] for i in range(rank)]
+    last = 2 * rank
+    kept = [axis for i in range(rank) if i not in trace for axis in ([i] if i in diagonal else [shared[i], own[i]])]
+    total = jnp.einsum(y1, [*shared, last], y2, [*second, last], kept, precision="highest")
+    return total / prod(y1.shape[i] for i in trace)
+
+
+def empirical_nngp_fn(f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()):
+    """nngp_fn(x1, x2, params): the products of outputs, averaged over `trace_axes`."""
+
+    def nngp_fn(x1, x2, params, **kwargs):
+        y1, y2 = _both(lambda x, **own: f(params, x, **own), x1, x2, kwargs)
+        trace, diagonal = _axes(trace_axes, y1.ndim), _axes(diagonal_axes, y1.ndim)
+        return _contracted(y1[..., None], y2[..., None], trace, diagonal)
+
+    return nngp_fn
+
+
+def empirical_ntk_fn(
+    f: Callable,
+    trace_axes: int | Sequence[int] = (-1,),
+    diagonal_axes: int | Sequence[int] = (),
+    vmap_axes: Any = None,
+    implementation: Any = None,
+):
+    """ntk_fn(x1, x2, params): the products of Jacobians, averaged over `trace_axes`.
+
+    `vmap_axes` and `implementation` are accepted and not needed: there is one way, by Jacobians.
+    """
+
+    def ntk_fn(x1, x2, params, **kwargs):
+        def jacobians(x, **own):
+            shape = jax.eval_shape(lambda p: f(p, x, **own), params).shape
+            leaves = jax.tree.leaves(jax.jacrev(lambda p: f(p, x, **own))(params))
+            return jnp.concatenate([leaf.reshape(*shape, -1) for leaf in leaves], axis=-1)
+
+        j1, j2 = _both(jacobians, x1, x2, kwargs)
+        rank = j1.ndim - 1
+        return _contracted(j1, j2, _axes(trace_axes, rank), _axes(diagonal_axes, rank))
+
+    return ntk_fn
+
+
+def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """fn of both inputs; where a key is given, different inputs have different ones."""
+    key = kwargs.pop("rng", None)
+    if key is None:
+        first = fn(x1, **kwargs)
+        return first, first if x2 is None else fn(x2, **kwargs)
+    keys = (key, key) if x2 is None else jax.random.split(key)
+    return fn(x1, rng=keys[0], **kwargs), fn(x1 if x2 is None else x2, rng=keys[1], **kwargs)
+
+
+def empirical_kernel_fn(
+    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = (), **options
+):
+    """kernel_fn(x1, x2, get, params): both kernels, or those named, of a finite network."""
+    functions = {
+        "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
+        "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, **options),
+    }
+
+    def kernel_fn(x1, x2, get, params, **kwargs):
+        return select(get, lambda name: functions[name](x1, x2, params, **dict(kwargs)))
+
+    return kernel_fn
+
+
+def select(get: Any, compute: Callable[[str], Any]) -> Any:
+    """One array for a name, a named tuple for several, of "nngp" and "ntk"; None means both."""
+    names = _READINGS if get is None else (get,) if isinstance(get, str) else tuple(get)
+    if not names or any(name not in _READINGS for name in names):
+        raise ValueError(f"get is None, 'nngp', 'ntk' or a tuple of these, not {get!r}.")
+    values = [compute(name) for name in names]
+    return values[0] if isinstance(get, str) else namedtuple("Kernel", names)(*values)
+
+
+def monte_carlo_kernel_fn(
+    init_fn: Callable,
+    apply_fn: Callable,
+    key: Array,
+    n_samples: int | Iterable[int],
+    batch_size: int = 0,
+    device_count: int = -1,
+    store_on_device: bool = True,
+    trace_axes: int | Sequence[int] = (-1,),
+    diagonal_axes: int | Sequence[int] = (),
+    vmap_axes: Any = None,
+    implementation: Any = None,
+):
+    """kernel_fn(x1, x2, get): the mean kernel of n_samples random networks; a series of them for several numbers.
+
+    The last five parameters are accepted and not needed.
+    """
+    finite = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes)
+    counts = [n_samples] if isinstance(n_samples, int) else sorted(n_samples)
+    if not counts or counts[0] < 1:
+        raise ValueError(f"n_samples is a number of networks, 1 or more, or several such numbers, not {n_samples!r}.")
+
+    def kernel_fn(x1, x2=None, get=None, **kwargs):
+        @jax.jit
+        def sample(i):
+            own = jax.random.fold_in(key, i)
+            _, params = init_fn(own, np.shape(x1))
+            options = {"rng": jax.random.fold_in(own, 1)} | kwargs if "rng" in kwargs else kwargs
+            return finite(jnp.asarray(x1), None if x2 is None else jnp.asarray(x2), get, params, **options)
+
+        def means():
+            total = None
+            for i in range(counts[-1]):
+                total = sample(i) if total is None else jax.tree.map(jnp.add, total, sample(i))
+                if i + 1 in counts:
+                    yield jax.tree.map(lambda value, n=i + 1: value / n, total)
+
+        return next(means()) if isinstance(n_samples, int) else means()
+
+    return kernel_fn
+
+
+def linearize(f: Callable, params: Any) -> Callable:
+    """f to first order in its parameters around `params`."""
+    return taylor_expand(f, params, 1)
+
+
+def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
+    """f to the given order in its parameters around `params`."""
+
+    def expanded(new, *args, **kwargs):
+        step = jax.tree.map(jnp.subtract, new, params)
+
+        def along(derivative: Callable) -> Callable:
+            return lambda p: jax.jvp(derivative, (p,), (step,))[1]
+
+        term, weight = (lambda p: f(p, *args, **kwargs)), 1.0
+        total = term(params)
+        for n in range(1, degree + 1):
+            term, weight = along(term), weight / n
+            total = total + weight * term(params)
+        return total
+
+    return expanded

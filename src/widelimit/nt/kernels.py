@@ -1,0 +1,167 @@
+"""What neural-tangents' functions take and give: kernel functions and kernel objects.
+
+A `Kernel` remembers the inputs and the network that made it: given to the next kernel function, the two networks are put
+together and computed from the inputs, so nothing but the description is ever carried on.
+"""
+
+from collections import namedtuple
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..exact import kernel
+from ..layers import Conv, Dense, Flatten, Identity, LayerNorm
+from ..network import Network
+from ..precision import checked_inputs, in_own_precision
+
+_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs"))
+_ARRAYS = ("nngp", "ntk", "cov1", "cov2")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The covariances of a network's outputs, under neural-tangents' names."""
+
+    nngp: Any
+    ntk: Any
+    cov1: Any
+    cov2: Any
+    x1_is_x2: bool
+    is_gaussian: bool
+    is_input: bool
+    diagonal_batch: bool
+    diagonal_spatial: bool
+    shape1: tuple[int, ...]
+    shape2: tuple[int, ...]
+    batch_axis: int
+    channel_axis: int
+    source: tuple[Network, Any, Any] | None = field(repr=False)  # the network and the inputs that this comes from
+    is_reversed: bool = False  # spatial axes are always in order here
+    mask1: None = None
+    mask2: None = None
+
+    def replace(self, **changes: Any) -> "Kernel":
+        """A copy with other entries; one whose covariances were changed cannot be propagated further."""
+        source = None if any(name in _ARRAYS for name in changes) else self.source
+        return replace(self, **({"source": source} | changes))
+
+
+@dataclass(frozen=True)
+class KernelFn:
+    """kernel_fn(x1, x2=None, get=None): the kernels of a network on arrays, or on the kernel of another network."""
+
+    net: Network
+    axes: tuple[int, int] = (0, -1)  # of the batch and the channels
+
+    def __call__(self, x1_or_kernel, x2=None, get=None, *, diagonal_batch=False, diagonal_spatial=False, **unknown):
+        for name in unknown:
+            hint = "Masks are not offered: leave rows out instead." if name.startswith("mask") else "It is not known."
+            raise TypeError(f"kernel_fn was given {name}=. {hint} Known are x2, get, diagonal_batch, diagonal_spatial.")
+        if isinstance(x1_or_kernel, Kernel):
+            if x2 is not None and get is None:  # kernel_fn(kernel, get)
+                x2, get = None, x2
+            return self._after(x1_or_kernel, get)
+        return self._run(x1_or_kernel, x2, get, diagonal_batch, diagonal_spatial)
+
+    def _after(self, before: Kernel, get):
+        if before.source is None:
+            raise ValueError(
+                "This Kernel was changed by replace, and covariances alone cannot be carried on. Use inputs."
+            )
+        net, x1, x2 = before.source
+        joint = KernelFn(Network((*net.layers, *self.net.layers)), (before.batch_axis, before.channel_axis))
+        return joint._run(x1, x2, get, before.diagonal_batch, before.diagonal_spatial)
+
+    def _run(self, x1, x2, get, diagonal_batch: bool, diagonal_spatial: bool):
+        names = _names(get)
+        source = (self.net, x1, x2)
+        x1, x2 = (None if x is None else canonical(x, self.axes) for x in (x1, x2))
+        x1, x2 = checked_inputs(x1, x2)
+        shape = self.net.shape(x1.shape[1:], None)
+        pairs = len(shape) > 1 and not diagonal_spatial
+        if diagonal_batch and x2 is not None:
+            raise ValueError("diagonal_batch=True is offered for x2=None, K(x, x) of every row. Leave x2 out.")
+        need = {"nngp", "ntk", "cov1", "cov2"} if get is None else set(names)
+        run = partial(_kernel, self.net, pairs=pairs)
+        found: dict[str, Any] = {"cov1": None, "cov2": None, "nngp": None, "ntk": None}
+        if need & {"nngp", "ntk"}:
+            if self._plain(x1, pairs, diagonal_batch):
+                both = self.net.kernel(x1, x2, get=tuple(n for n in ("nngp", "ntk") if n in need))
+            else:
+                both = in_own_precision(partial(run, ntk="ntk" in need, diagonal=diagonal_batch), x1, x2)
+            found |= {name: zipped(value, x1, shape, pairs, diagonal_batch) for name, value in both._asdict().items()}
+        for name, x in (("cov1", x1), ("cov2", x2)):
+            if name in need and x is not None:
+                own = in_own_precision(partial(run, ntk=False, diagonal=True), x, None).nngp
+                found[name] = zipped(own, x, shape, pairs, True)
+        batch, channel = self.axes
+        result = Kernel(
+            **found,
+            x1_is_x2=x2 is None,
+            is_gaussian=_ends_gaussian(self.net),
+            is_input=not self.net.layers,
+            diagonal_batch=diagonal_batch,
+            diagonal_spatial=diagonal_spatial,
+            shape1=(len(x1), *shape),
+            shape2=(len(x1 if x2 is None else x2), *shape),
+            batch_axis=batch,
+            channel_axis=channel,
+            source=source,
+        )
+        if get is None:
+            return result
+        values = [getattr(result, name) for name in names]
+        return values[0] if isinstance(get, str) else namedtuple("Kernel", names)(*values)
+
+    def _plain(self, x1, pairs: bool, diagonal: bool) -> bool:
+        """Whether `Network.kernel`, with its tiles for large matrices, gives just this."""
+        return isinstance(x1, np.ndarray) and not pairs and not diagonal
+
+
+def canonical(x: Any, axes: tuple[int, int]) -> Any:
+    """An input with its batch first and its channels last."""
+    if axes == (0, -1):
+        return x
+    return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, axes, (0, -1))
+
+
+def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
+    """An output with its batch and channels where they were in an input of `rank` axes, if it still has as many."""
+    if axes == (0, -1) or y.ndim != rank:
+        return y
+    return (jnp if isinstance(y, jax.Array) else np).moveaxis(y, (0, -1), axes)
+
+
+def zipped(value: Any, x: Any, shape: tuple, pairs: bool, diagonal: bool) -> Any:
+    """Pairs of pixels in neural-tangents' order: (H, H', W, W') where ours is (H, W, H', W')."""
+    rank = len(shape) - 1
+    if value is None or not pairs:
+        return value
+    first = value.ndim - 2 * rank
+    order = [*range(first), *(first + i + rank * side for i in range(rank) for side in (0, 1))]
+    return value.transpose(order)
+
+
+def _ends_gaussian(net: Network) -> bool:
+    for layer in reversed(net.layers):
+        if isinstance(layer, Dense | Conv):
+            return True
+        if not isinstance(layer, Flatten | LayerNorm | Identity):
+            break
+    return False
+
+
+def _names(get: str | Sequence[str] | None) -> tuple[str, ...]:
+    known = tuple(name for name in Kernel.__dataclass_fields__ if name != "source")
+    names = (
+        () if get is None else (get,) if isinstance(get, str) else tuple(get) if isinstance(get, Sequence) else (get,)
+    )
+    for name in names:
+        if name not in known:
+            raise ValueError(f"get is None, a name or a tuple of names among {', '.join(known)}, not {get!r}.")
+    return names

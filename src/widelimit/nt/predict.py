@@ -1,0 +1,210 @@
+"""neural-tangents' `predict`: predictions of infinitely wide networks. The computation is in `widelimit.linear`.
+
+The loss is half the mean squared error over all targets and outputs, so that a learning rate and a time have the meaning
+they have in neural-tangents.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import linear
+
+
+class Gaussian(NamedTuple):
+    """A mean and a covariance."""
+
+    mean: Any
+    covariance: Any
+
+
+class ODEState(NamedTuple):
+    """Outputs, and with momentum their velocities, at a time."""
+
+    fx_train: Any = None
+    fx_test: Any = None
+    qx_train: Any = None
+    qx_test: Any = None
+
+
+def _regularized(K: Any, diag_reg: float, absolute: bool) -> Any:
+    """The shift of the diagonal: in units of the mean of the diagonal, unless `absolute`."""
+    return diag_reg if absolute else diag_reg * K.diagonal().mean()
+
+
+def _check_trace_axes(trace_axes: int | Sequence[int], y: Any) -> None:
+    given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
+    if [axis % np.ndim(y) for axis in given] != [np.ndim(y) - 1] or np.ndim(y) != 2:
+        raise ValueError(
+            f"Predictions are offered for targets (n, outputs) and trace_axes=(-1,), and were given {np.shape(y)} and "
+            f"{trace_axes!r}. A single output is y[:, None]."
+        )
+
+
+def _part(kernel: Any, name: str) -> Any:
+    """The kernel named, of a kernel object or a named tuple; an array stands for any."""
+    if hasattr(kernel, "nngp") or hasattr(kernel, "ntk"):
+        found = getattr(kernel, name, None)
+        if found is None:
+            raise ValueError(f"{name!r} is needed, and the kernel given has none. Compute it with get=('nngp', 'ntk').")
+        return found
+    return kernel
+
+
+def _answer(get: Any, known: tuple[str, ...], compute: Callable[[str], Any]) -> Any:
+    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"get is None or names among {', '.join(known)}, not {get!r}.")
+    values = [compute(name) for name in names]
+    return values[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*values)
+
+
+def gp_inference(
+    k_train_train: Any,
+    y_train: Any,
+    diag_reg: float = 0.0,
+    diag_reg_absolute_scale: bool = False,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable:
+    """predict_fn(get, k_test_train, k_test_test): the posterior, of "nngp", "ntk" (trained networks) or "ntkgp"."""
+    _check_trace_axes(trace_axes, y_train)
+
+    def predict_fn(get=None, k_test_train=None, k_test_test=None):
+        def one(name):
+            kind = "nngp" if name == "nngp" else "ntk"
+            K = _part(k_train_train, kind)
+            if k_test_train is None:
+                mean = jnp.asarray(y_train) if isinstance(K, jax.Array) else np.asarray(y_train, K.dtype)
+                return mean if k_test_test is None else Gaussian(mean, 0 * K)
+            noise = _regularized(K, diag_reg, diag_reg_absolute_scale)
+            cross = _part(k_test_train, kind)
+            if name != "ntk":
+                prior = None if k_test_test is None else _part(k_test_test, kind)
+                result = linear.posterior(K, y_train, cross, prior, noise)
+                return result.mean if k_test_test is None else Gaussian(result.mean, result.covariance)
+            if k_test_test is None:
+                return linear.posterior(K, y_train, cross, None, noise).mean
+            own, mixed, test = (_part(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
+            return Gaussian(*linear.trained_posterior(K, y_train, cross, own, mixed, test, noise)[:2])
+
+        return _answer(get, ("nngp", "ntk", "ntkgp"), one)
+
+    return predict_fn
+
+
+def gradient_descent_mse(
+    k_train_train: Any,
+    y_train: Any,
+    learning_rate: float = 1.0,
+    diag_reg: float = 0.0,
+    diag_reg_absolute_scale: bool = False,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable:
+    """predict_fn(t, fx_train_0, fx_test_0, k_test_train): outputs after time t of gradient flow; t=None is infinity."""
+    _check_trace_axes(trace_axes, y_train)
+    noise = _regularized(k_train_train, diag_reg, diag_reg_absolute_scale)
+    flow = linear.gradient_flow(k_train_train, y_train, noise)
+    rate = learning_rate / np.size(y_train)
+
+    def predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None):
+        time = np.inf if t is None else rate * t
+        train = None if fx_train_0 is None else flow.train(time, fx_train_0)
+        if fx_test_0 is None:
+            return train
+        if k_test_train is None:
+            raise ValueError("fx_test_0 was given without k_test_train, which says how test outputs move. Give it too.")
+        return train, flow.test(time, k_test_train, fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
+
+    return predict_fn
+
+
+def gradient_descent_mse_ensemble(
+    kernel_fn: Callable,
+    x_train: Any,
+    y_train: Any,
+    learning_rate: float = 1.0,
+    diag_reg: float = 0.0,
+    diag_reg_absolute_scale: bool = False,
+    trace_axes: int | Sequence[int] = (-1,),
+    **kernel_fn_train_train_kwargs: Any,
+) -> Callable:
+    """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
+    _check_trace_axes(trace_axes, y_train)
+    rate = learning_rate / np.size(y_train)
+    train = kernel_fn(x_train, None, ("nngp", "ntk"), **kernel_fn_train_train_kwargs)
+    flows: dict[str, linear.GradientFlow] = {}
+
+    def flow(name):
+        if name not in flows:
+            K = _part(train, name)
+            flows[name] = linear.gradient_flow(K, y_train, _regularized(K, diag_reg, diag_reg_absolute_scale))
+        return flows[name]
+
+    def predict_fn(t=None, x_test=None, get=None, compute_cov=False, **kernel_fn_test_test_kwargs):
+        time = np.inf if t is None else rate * t
+        if x_test is None:
+            cross = test = train
+        else:
+            cross = kernel_fn(x_test, x_train, ("nngp", "ntk"), **kernel_fn_test_test_kwargs)
+            test = kernel_fn(x_test, None, "nngp", **kernel_fn_test_test_kwargs) if compute_cov else None
+
+        def one(name):
+            if name == "ntk":
+                mean = flow(name).train(time) if x_test is None else flow(name).test(time, cross.ntk)
+            else:
+                mean = flow(name).train(time) if x_test is None else flow(name).test(time, cross.nngp)
+            if not compute_cov:
+                return mean
+            prior = train.nngp
+            if name == "nngp":  # a Gaussian process with noise starts with it
+                reg = _regularized(prior, diag_reg, diag_reg_absolute_scale)
+                prior = prior + reg * np.eye(len(prior), dtype=prior.dtype)
+            test_prior = _part(test, "nngp")
+            return Gaussian(mean, flow(name).covariance(time, _part(cross, name), prior, cross.nngp, test_prior))
+
+        return _answer(get, ("nngp", "ntk"), one)
+
+    return predict_fn
+
+
+def gradient_descent(
+    loss: Callable,
+    k_train_train: Any,
+    y_train: Any,
+    learning_rate: float = 1.0,
+    momentum: float | None = None,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable:
+    """predict_fn(t, fx_train_or_state_0, fx_test_0, k_test_train): outputs after gradient flow on any loss(f, y)."""
+    _check_trace_axes(trace_axes, y_train)
+
+    def predict_fn(t=None, fx_train_or_state_0=0.0, fx_test_0=None, k_test_train=None):
+        given = fx_train_or_state_0
+        state = given if isinstance(given, ODEState) else ODEState(given, fx_test_0)
+        if state.fx_test is not None and k_test_train is None:
+            raise ValueError("Test outputs were given without k_test_train, which says how they move. Give it too.")
+        end = linear.loss_flow(
+            loss, k_train_train, y_train, t, state.fx_train, state.fx_test, k_test_train, learning_rate, momentum,
+            state.qx_train, state.qx_test,
+        )  # fmt: skip
+        if isinstance(given, ODEState) or momentum is not None:
+            return ODEState(*end)
+        return end[0] if fx_test_0 is None else end[:2]
+
+    return predict_fn
+
+
+def max_learning_rate(
+    ntk_train_train: Any, y_train_size: int | None = None, momentum: float = 0.0, eps: float = 1e-12
+) -> float:
+    """The largest learning rate of gradient descent, with momentum, on half the mean squared error that converges."""
+    K = np.asarray(ntk_train_train, np.float64)
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"ntk_train_train is a square matrix, (n, n), and has the shape {K.shape}.")
+    size = len(K) if y_train_size is None else y_train_size
+    return float(2 * (1 + momentum) * size / (np.linalg.eigvalsh(K)[-1] + eps))

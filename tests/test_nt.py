@@ -1,0 +1,253 @@
+"""neural-tangents' names give what neural-tangents gives: against values that it computed itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import references
+import widelimit as wl
+from widelimit import nt
+from widelimit.nt import predict, stax
+
+
+def close(found, expected, tolerance=1e-8):
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=tolerance * np.max(np.abs(expected)))
+
+
+@pytest.fixture(scope="module")
+def given():
+    with np.load(references.DATA / "nt_predictions.npz") as file:
+        return dict(file)
+
+
+@pytest.fixture(scope="module")
+def kernel_fn():
+    return stax.serial(stax.Dense(16, 1.4, 0.3), stax.Erf(), stax.Dense(2, 1.2))[2]
+
+
+@pytest.fixture(scope="module")
+def kernels(given, kernel_fn):
+    x, z = given["x_train"], given["x_test"]
+    return kernel_fn(x), kernel_fn(z, x), kernel_fn(z)
+
+
+def test_kernel_functions_unpack_and_choose(kernel_fn, given):
+    x = given["x_train"]
+    both = kernel_fn(x, None, ("ntk", "nngp"))
+    assert both._fields == ("ntk", "nngp")
+    whole = kernel_fn(x)
+    np.testing.assert_array_equal(whole.ntk, both.ntk)
+    np.testing.assert_array_equal(whole.ntk, kernel_fn(x, get="ntk"))
+    np.testing.assert_allclose(whole.cov1, np.diag(whole.nngp), rtol=1e-14)
+    assert whole.x1_is_x2
+    assert whole.is_gaussian
+    assert whole.shape1 == (8, 2)
+
+
+def test_kernels_pass_from_one_network_to_the_next(given):
+    first = stax.serial(stax.Dense(16, 1.4, 0.3), stax.Relu())[2]
+    second = stax.serial(stax.Dense(8, 1.2), stax.Erf(), stax.Dense(2))[2]
+    together = stax.serial(
+        stax.Dense(16, 1.4, 0.3), stax.Relu(), stax.Dense(8, 1.2), stax.Erf(), stax.Dense(2)
+    )[2]  # fmt: skip
+    x = given["x_train"]
+    np.testing.assert_allclose(second(first(x)).ntk, together(x, None, "ntk"), rtol=1e-13)
+    np.testing.assert_allclose(second(first(x, x[:3]), "nngp"), together(x, x[:3], "nngp"), rtol=1e-13)
+    with pytest.raises(ValueError, match="changed by replace"):
+        second(first(x).replace(nngp=np.eye(8)))
+
+
+@pytest.mark.parametrize("get", ["nngp", "ntk", "ntkgp"])
+def test_gp_inference(get, given, kernels):
+    train, cross, test = kernels
+    found = predict.gp_inference(train, given["y"], diag_reg=1e-2)(get, cross, test)
+    close(found.mean, given[f"gp_{get}_mean"])
+    close(found.covariance, given[f"gp_{get}_covariance"])
+    close(predict.gp_inference(train, given["y"], diag_reg=1e-2)(get, cross), given[f"gp_{get}_mean"])
+
+
+@pytest.mark.parametrize("t", [3.0, None])
+def test_gradient_descent_mse(t, given, kernels, kernel_fn):
+    train, cross, _ = kernels
+    predict_fn = predict.gradient_descent_mse(train.ntk, given["y"], learning_rate=0.5, diag_reg=1e-3)
+    found = predict_fn(t, 0.1, 0.2, cross.ntk)
+    close(found[0], given[f"mse_{t}_train"])
+    close(found[1], given[f"mse_{t}_test"])
+    ensemble = predict.gradient_descent_mse_ensemble(
+        kernel_fn, given["x_train"], given["y"], learning_rate=0.5, diag_reg=1e-3
+    )
+    for get in ("nngp", "ntk"):
+        found = ensemble(t, given["x_test"], get, compute_cov=True)
+        close(found.mean, given[f"ensemble_{t}_{get}_mean"])
+        close(found.covariance, given[f"ensemble_{t}_{get}_covariance"])
+    assert ensemble(t, given["x_test"])._fields == ("nngp", "ntk")
+
+
+@pytest.mark.parametrize("momentum", [None, 0.9])
+def test_gradient_descent(momentum, given, kernels):
+    train, cross, _ = kernels
+    flow = predict.gradient_descent(lambda f, y: ((f - y) ** 4).mean(), train.ntk, given["y"], 0.5, momentum)
+    state = flow(2.0, predict.ODEState(0.0, 0.0), None, cross.ntk)
+    close(state.fx_train, given[f"flow_{momentum}_train"], 1e-6)  # both integrate to some 1e-8
+    close(state.fx_test, given[f"flow_{momentum}_test"], 1e-6)
+
+
+def test_max_learning_rate(given, kernels):
+    """Gradient descent with momentum m converges up to 2 (1 + m) / eigenvalue (Polyak, 1964), here of NTK / size."""
+    ntk, size = kernels[0].ntk, given["y"].size
+    rate = predict.max_learning_rate(ntk, size, 0.5)
+    for factor, converges in ((0.99, True), (1.01, False)):
+        before, here = np.zeros(8), np.ones(8)
+        for _ in range(4000):
+            before, here = here, here - factor * rate / size * ntk @ here + 0.5 * (here - before)
+        assert (np.linalg.norm(here) < 10) == converges
+
+
+@pytest.fixture(scope="module")
+def finite(given):
+    """The finite network with neural-tangents' weights."""
+    init_fn, apply_fn, _ = stax.serial(stax.Dense(16, 1.4, 0.3), stax.Erf(), stax.Dense(2, 1.2))
+    shape, params = init_fn(jax.random.key(0), (-1, 4))
+    assert shape == (-1, 2)
+    drawn = jax.tree.map(jnp.shape, params)
+    params = ({"W": given["W1"], "b": given["b1"]}, (), {"W": given["W2"]})
+    assert jax.tree.map(jnp.shape, params) == drawn
+    return apply_fn, params
+
+
+@pytest.mark.parametrize(("trace", "diagonal"), [((-1,), ()), ((), ()), ((), (-1,))])
+def test_empirical_kernels(trace, diagonal, given, finite, x64):
+    apply_fn, params = finite
+    name = f"empirical_{len(trace)}{len(diagonal)}"
+    x1, x2 = jnp.asarray(given["x_test"]), jnp.asarray(given["x_train"])
+    kernel_fn = nt.empirical_kernel_fn(apply_fn, trace, diagonal)
+    found = kernel_fn(x1, x2, ("nngp", "ntk"), params)
+    close(found.nngp, given[f"{name}_nngp"])
+    close(found.ntk, given[f"{name}_ntk"])
+    close(nt.empirical_ntk_fn(apply_fn, trace, diagonal)(x1, None, params), kernel_fn(x1, x1, "ntk", params))
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_taylor_expansion(degree, given, finite, x64):
+    apply_fn, params = finite
+    moved = jax.tree.map(lambda p: 1.1 * p + 0.01, params)
+    x = jnp.asarray(given["x_test"])
+    close(nt.taylor_expand(apply_fn, params, degree)(moved, x), given[f"taylor_{degree}"])
+    if degree == 1:
+        close(nt.linearize(apply_fn, params)(moved, x), given["taylor_1"])
+
+
+def test_monte_carlo_approaches_the_kernel():
+    init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(128, 1.4, 0.3), stax.Relu(), stax.Dense(1))
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    series = list(nt.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), [4, 64])(x, None, "ntk"))
+    exact = np.asarray(kernel_fn(x, None, "ntk"))
+    few, many = (np.linalg.norm(np.asarray(k) - exact) / np.linalg.norm(exact) for k in series)
+    assert many < 0.1
+    one = nt.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), 4)(x, None, "ntk")
+    np.testing.assert_allclose(one, series[0], rtol=1e-5)
+    assert few != many
+
+
+def test_pixels_and_their_order(given):
+    images = given["images"]
+    conv_fn = stax.serial(stax.Conv(8, (3, 3), padding="SAME", W_std=1.3, b_std=0.2), stax.Relu())[2]
+    # after an odd number of convolutions neural-tangents leaves the spatial axes in reverse order
+    close(conv_fn(images[:2], images[2:], "nngp"), given["conv_nngp"].transpose(0, 1, 4, 5, 2, 3))
+    close(conv_fn(images[:2], images[2:], "ntk", diagonal_spatial=True), given["conv_diagonal_ntk"])
+    close(conv_fn(images, None, "cov1", diagonal_batch=True), given["conv_cov1"].transpose(0, 3, 4, 1, 2))
+
+
+def test_channels_anywhere(given):
+    last = stax.serial(stax.Conv(8, (3, 3)), stax.Relu(), stax.GlobalAvgPool(), stax.Dense(2))
+    numbers = ("NCHW", "OIHW", "NCHW")
+    first = stax.serial(
+        stax.Conv(8, (3, 3), dimension_numbers=numbers), stax.Relu(), stax.GlobalAvgPool(channel_axis=1), stax.Dense(2)
+    )
+    images, turned = given["images"], given["images"].transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(first[2](turned, None, "ntk"), last[2](images, None, "ntk"), rtol=1e-13)
+    shape, params = first[0](jax.random.key(0), turned.shape)
+    assert shape == (3, 2)
+    assert last[0](jax.random.key(0), images.shape)[0] == (3, 2)
+    np.testing.assert_allclose(first[1](params, turned), last[1](params, images), rtol=1e-12)
+
+
+def test_standard_parameterisation_with_scales(given):
+    layers = (
+        stax.Dense(16, 1.4, 0.3, parameterization="standard", s=(1, 2)),
+        stax.Relu(),
+        stax.Dense(2, 1.2, 0.1, parameterization="standard", s=(2, 1)),
+    )
+    init_fn, apply_fn, kernel_fn = stax.serial(*layers)
+    close(kernel_fn(given["x_test"], given["x_train"], "ntk"), given["standard_ntk"])
+    _, params = init_fn(jax.random.key(0), (-1, 4))
+    assert params[0]["W"].shape == (4, 32)
+    assert apply_fn(params, given["x_test"]).shape == (5, 2)
+
+
+def test_given_kernels_and_functions(given):
+    x = given["x_train"]
+    plain = stax.serial(stax.Dense(1), stax.Erf(), stax.Dense(1))[2](x, None, "ntk")
+
+    def dual(cov, var1, var2):
+        return 2 / jnp.pi * jnp.arcsin(2 * cov / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2)))
+
+    def slope(cov, var1, var2):
+        return 4 / jnp.pi / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2) - 4 * cov**2)
+
+    for act in (
+        stax.Elementwise(jax.scipy.special.erf, dual, slope),
+        stax.Elementwise(jax.scipy.special.erf),
+        stax.ElementwiseNumerical(jax.scipy.special.erf, deg=25),
+    ):
+        init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(1), act, stax.Dense(1))
+        np.testing.assert_allclose(kernel_fn(x, None, "ntk"), plain, rtol=1e-9)
+        assert apply_fn(init_fn(jax.random.key(0), x.shape)[1], x).shape == (8, 1)
+    hermite = stax.serial(stax.Dense(1), stax.Hermite(3), stax.Dense(1))[2](x, None, "nngp")
+    np.testing.assert_allclose(
+        hermite, wl.serial(wl.Dense(), wl.Hermite(3), wl.Dense()).kernel(x, get="nngp") / 6, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 100])
+def test_batches_of_any_size(size, given, kernel_fn):
+    x, z = given["x_train"], given["x_test"]
+    batched = nt.batch(kernel_fn, size)
+    np.testing.assert_allclose(batched(x, z, "ntk"), kernel_fn(x, z, "ntk"), rtol=1e-13)
+    found = batched(x, None, ("nngp", "ntk"))
+    np.testing.assert_allclose(found.nngp, kernel_fn(x, None, "nngp"), rtol=1e-13)
+    np.testing.assert_array_equal(found.ntk, found.ntk.T)
+    np.testing.assert_allclose(batched(x, None, "ntk", diagonal_batch=True), np.diag(found.ntk), rtol=1e-13)
+
+
+ERRORS = {
+    "get": (lambda fn, x: fn(x, None, "ntkk"), "get is None, a name"),
+    "keyword": (lambda fn, x: fn(x, None, "ntk", mask_constant=0.0), "mask_constant.*Masks are not offered"),
+    "not offered": (lambda fn, x: stax.ConvTranspose(3, (3, 3)), "ConvTranspose.*not offered. The nearest is Conv"),
+    "not offered here": (lambda fn, x: nt.empirical_ntk_vp_fn, "nearest is empirical_ntk_fn"),
+    "not known": (lambda fn, x: wl.stax.Dens, "has no 'Dens'"),
+    "axes": (
+        lambda fn, x: stax.serial(stax.Dense(1, channel_axis=1), stax.Dense(1, channel_axis=2)),
+        "different batch_axis and channel_axis",
+    ),
+    "a function": (lambda fn, x: stax.serial(stax.Dense(1), jnp.tanh), r"stax.Elementwise\(fn\)"),
+    "trace axes": (lambda fn, x: predict.gp_inference(fn(x), x[:, 0]), r"A single output is y\[:, None\]"),
+    "no cross kernel": (
+        lambda fn, x: predict.gradient_descent_mse(fn(x).ntk, x)(1.0, 0.0, 0.0),
+        "without k_test_train",
+    ),
+    "kernel without ntk": (
+        lambda fn, x: predict.gp_inference(fn(x, None, ("nngp",)), x)("ntk", fn(x)),
+        "'ntk' is needed",
+    ),
+    "batch size": (lambda fn, x: nt.batch(fn, -1), "batch_size is a whole number of 0 or more, not -1"),
+    "no function": (lambda fn, x: stax.Elementwise(), "got neither"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_error(case, kernel_fn, given):
+    attempt, message = ERRORS[case]
+    with pytest.raises((ValueError, TypeError, AttributeError), match=message):
+        attempt(kernel_fn, given["x_train"])
