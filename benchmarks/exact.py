@@ -15,8 +15,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,22 +66,65 @@ def _numerical(stax):
     return stax.ElementwiseNumerical(jnp.tanh, deg=25)
 
 
-ROWS = lambda n: np.random.default_rng(0).normal(size=(n, 100)).astype(np.float32)  # noqa: E731
-IMAGES = lambda n: np.random.default_rng(0).normal(size=(n, 32, 32, 3)).astype(np.float32)  # noqa: E731
-RELU, GELU, ERF, GAUSSIAN = (
-    lambda stax, name=name: getattr(stax, name)() for name in ("Relu", "Gelu", "Erf", "ExpNormalized")
-)
-# name: (network, activation, inputs for us, inputs for the peer, least ratio); times are compared per pair of inputs
+def rows(n):
+    return np.random.default_rng(0).normal(size=(n, 100)).astype(np.float32)
+
+
+def images(n):
+    return np.random.default_rng(0).normal(size=(n, 32, 32, 3)).astype(np.float32)
+
+
+class Case(NamedTuple):
+    """What is computed, what is asked of the ratio of times and of memory, and the least work that it takes."""
+
+    build: Callable
+    activation: Callable
+    inputs: Callable
+    count: int
+    faster: float  # at least so many times
+    smaller: float  # the peak of memory at most this share
+    entries: float  # activations of covariances for each pair of inputs
+    flops: float  # for each of these, both kernels, counted in the source
+
+    def floor(self, bandwidth: float, peak: float) -> float:
+        """Seconds for the flops at the peak of a matrix product, or for writing the results, whichever is more."""
+        pairs = self.count * (self.count + 1) / 2
+        return max(pairs * self.entries * self.flops / peak, 2 * 4 * self.count**2 / bandwidth)
+
+
+def named(name):
+    return lambda stax: getattr(stax, name)()
+
+
+PIXELS = 32**2
+MYRTLE = 2 * PIXELS**2 + (PIXELS // 4) ** 2 + (PIXELS // 16) ** 2
 CASES = {
-    "fully connected, ReLU": (fully_connected, RELU, ROWS(4000), ROWS(4000), 2.0),
-    "fully connected, GELU": (fully_connected, GELU, ROWS(4000), ROWS(4000), 2.0),
-    "fully connected, erf": (fully_connected, ERF, ROWS(4000), ROWS(4000), 2.0),
-    "3 convolutions, Flatten": (flattened, RELU, IMAGES(200), IMAGES(200), 1.5),
-    "Myrtle-5, ReLU": (myrtle, RELU, IMAGES(8), IMAGES(8), 20.0),
-    "Myrtle-5, ExpNormalized": (myrtle, GAUSSIAN, IMAGES(8), IMAGES(8), 20.0),
-    "tanh": (tanh, _numerical, ROWS(300), ROWS(300), 20.0),
-    "residual, 4 blocks": (residual, RELU, IMAGES(4), IMAGES(4), 5.0),
+    # 200 of the flops of a fully connected pair are its inputs' product, which the three layers share here
+    "fully connected, ReLU": Case(fully_connected, named("Relu"), rows, 4000, 2, 1, 3, 130),
+    "fully connected, GELU": Case(fully_connected, named("Gelu"), rows, 4000, 2, 1, 3, 150),
+    "fully connected, erf": Case(fully_connected, named("Erf"), rows, 4000, 2, 1, 3, 130),
+    "3 convolutions, Flatten": Case(flattened, named("Relu"), images, 200, 1.5, 1, 3 * PIXELS, 75),
+    "Myrtle-5, ReLU": Case(myrtle, named("Relu"), images, 8, 20, 0.25, MYRTLE, 75),
+    "Myrtle-5, ExpNormalized": Case(myrtle, named("ExpNormalized"), images, 8, 20, 0.25, MYRTLE, 45),
+    "tanh": Case(tanh, _numerical, rows, 300, 20, np.inf, 2, 2 * 2 * 64),
+    "residual, 4 blocks": Case(residual, named("Relu"), images, 4, 5, 1, 9 * PIXELS**2, 75),
 }
+
+
+def machine() -> tuple[float, float]:
+    """Bytes written a second and flops a second in float32, by a copy and a matrix product of NumPy."""
+
+    def best(fn):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            fn()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    large, copy = np.ones(2**26, np.float32), np.empty(2**26, np.float32)
+    square = np.ones((2048, 2048), np.float32)
+    return large.nbytes / best(lambda: np.copyto(copy, large)), 2 * 2048**3 / best(lambda: square @ square)
 
 
 def measure(library: str, case: str, out: str) -> None:
@@ -92,9 +137,9 @@ def measure(library: str, case: str, out: str) -> None:
     else:
         from neural_tangents import stax
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    build, act, ours, theirs, _ = CASES[case]
-    x = ours if library == "widelimit" else theirs
-    kernel_fn = build(stax, act(stax))[2]
+    chosen = CASES[case]
+    x = chosen.inputs(chosen.count)
+    kernel_fn = chosen.build(stax, chosen.activation(stax))[2]
     run = kernel_fn
     if library != "widelimit":
         run = jax.jit(kernel_fn, static_argnums=2)
@@ -140,8 +185,10 @@ def main() -> None:
         raise SystemExit(f"There is no case {unknown[0]!r}. Known are {', '.join(CASES)}.")
     python = peer_python()
     missed = []
-    print("| case | ours, s | neural-tangents, s | ratio | ours, MiB | neural-tangents, MiB | largest difference |")
-    print("|---|---|---|---|---|---|---|")
+    bandwidth, peak = machine()
+    print(f"{os.cpu_count()} cores, {bandwidth / 1e9:.1f} GB/s copied, {peak / 1e9:.0f} Gflop/s in a matrix product")
+    print("| case | ours, s | neural-tangents, s | ratio | floor, s | ours, MiB | neural-tangents, MiB | difference |")
+    print("|---|---|---|---|---|---|---|---|")
     with TemporaryDirectory() as folder:
         for name in names:
             files = [Path(folder) / f"{library}.npz" for library in ("ours", "theirs")]
@@ -152,12 +199,15 @@ def main() -> None:
             with np.load(files[0]) as a, np.load(files[1]) as b:
                 difference = max(float(np.max(np.abs(a[k] - b[k])) / np.max(np.abs(b[k]))) for k in a.files)
             ratio = theirs["seconds"] / ours["seconds"]
-            row = [ours["seconds"], theirs["seconds"], ratio, ours["bytes"] / 2**20, theirs["bytes"] / 2**20]
+            case, memory = CASES[name], [kind["bytes"] / 2**20 for kind in (ours, theirs)]
+            row = [ours["seconds"], theirs["seconds"], ratio, case.floor(bandwidth, peak), *memory]
             print(f"| {name} | " + " | ".join(f"{v:.3g}" for v in row) + f" | {difference:.0e} |", flush=True)
             if difference > (1e-2 if name == "tanh" else 1e-3):
                 missed.append(f"{name}: differs by {difference}")
-            if ratio < CASES[name][-1]:
-                missed.append(f"{name}: {ratio:.1f} times as fast, not {CASES[name][-1]}")
+            if ratio < case.faster:
+                missed.append(f"{name}: {ratio:.1f} times as fast, not {case.faster}")
+            if memory[0] > case.smaller * memory[1]:
+                missed.append(f"{name}: {memory[0] / memory[1]:.2f} of the memory, not {case.smaller}")
     if missed:
         raise SystemExit("; ".join(missed))
 

@@ -17,36 +17,52 @@ def _inputs(shape, n=3):
 
 
 @EVERY
-def test_finite_networks_have_the_exact_kernel(name):
-    """Means over fixed draws: within 5 standard errors, and 8 / width for what a finite width still lacks.
+def test_readings_agree(name):
+    """Exact with exact, and exact with finite, in one test: what they share is compiled once.
 
-    The NNGP over 40 draws with as many outputs as the layers are wide; the NTK, which concentrates, over 12 with two.
+    K(x) is K(x1, x2) wherever both have a pair, and exactly symmetric; shapes are the finite ones. Means over fixed draws
+    of finite networks are within 5 standard errors, and 8 / width for what a finite width still lacks: the NNGP over 40 draws
+    with as many outputs as the layers are wide; the NTK, which concentrates, over 12 with two.
     """
     net, shape = NETWORKS[name]
+    x = _inputs(shape, 4).astype(np.float64)
+    whole, part = net.kernel(x), net.kernel(x[:2], x[2:])
+    for i in range(2):
+        assert isinstance(whole[i], np.ndarray)
+        assert whole[i].dtype == np.float64
+        np.testing.assert_allclose(part[i], whole[i][:2, 2:], rtol=1e-12)
+        np.testing.assert_array_equal(whole[i], whole[i].T)
+    output = jax.eval_shape(
+        lambda key: net.apply(net.init(key, shape, width=16), x.astype(np.float32), key=key), jax.random.key(0)
+    )
+    assert output.shape == (4, *net.output_shape(shape, width=16))
+    _compare_with_finite_networks(net, shape, x, whole, random=name in ("dropout", "dropout on pixels"))
+
+
+def _compare_with_finite_networks(net, shape, x, whole, random):
     width = 256 if len(shape) == 1 else 128
     *layers, last = net.layers
     narrow = wl.serial(*layers, wl.Dense(last.W_std, last.b_std, width=2, parameterization=last.parameterization))
-    x = jnp.asarray(_inputs(shape, 2))
-    random = name.startswith("dropout") and "test" not in name
-    expected = net.kernel(x, x) if random else net.kernel(x)
+    # the masks of Dropout are independent for different inputs, and K(x1, x2) is the kernel of such
+    first, second = jnp.asarray(x[:2], jnp.float32), jnp.asarray(x[2:] if random else x[:2], jnp.float32)
+    places = np.ix_([0, 1], [2, 3] if random else [0, 1])
 
     @jax.jit
     def nngp(key):
-        key, first, second = jax.random.split(key, 3)
+        key, one, two = jax.random.split(key, 3)
         params = net.init(key, shape, width=width)
-        # two different inputs meet different masks
-        y1, y2 = (net.apply(params, x, key=k) for k in (first, second))
+        y1, y2 = (net.apply(params, x, key=k) for x, k in ((first, one), (second, two)))
         return y1 @ y2.T / y1.shape[-1]
 
     @jax.jit
     def ntk(key):
-        return narrow.empirical_kernel(narrow.init(key, shape, width=width), x, get="ntk")
+        return narrow.empirical_kernel(narrow.init(key, shape, width=width), first, get="ntk")
 
-    for draw, count, kernel in ((nngp, 40, expected.nngp), (ntk, 12, expected.ntk))[: 1 if random else 2]:
+    scale = [np.sqrt(np.outer(np.diag(k), np.diag(k)))[places] for k in whole]
+    for i, (draw, count) in enumerate(((nngp, 40), (ntk, 12))[: 1 if random else 2]):
         samples = np.asarray(jax.lax.map(draw, jax.random.split(jax.random.key(0), count)))
         error = samples.std(0, ddof=1) / np.sqrt(count)
-        scale = np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))
-        assert np.all(np.abs(samples.mean(0) - np.asarray(kernel)) <= 5 * error + 8 / width * scale)
+        assert np.all(np.abs(samples.mean(0) - whole[i][places]) <= 5 * error + 8 / width * scale[i])
 
 
 def test_dropout_inflates_the_diagonal_as_a_finite_network_does():
@@ -65,23 +81,6 @@ def test_dropout_inflates_the_diagonal_as_a_finite_network_does():
         error = samples.std(0, ddof=1) / np.sqrt(len(samples))
         assert np.all(np.abs(samples.mean(0) - expected) <= 5 * error + 8 / 128 * expected)
         assert np.all(np.diag(net.kernel(x, x, get="nngp")) < 0.99 * expected)
-
-
-@EVERY
-def test_readings_agree(name):
-    """K(x) is K(x1, x2) wherever both have a pair, its diagonal is the diagonal reading, and shapes are the finite ones."""
-    net, shape = NETWORKS[name]
-    x = _inputs(shape, 5).astype(np.float64)
-    whole, part, diagonal = net.kernel(x), net.kernel(x[:2], x[3:]), net.kernel(x, diagonal=True)
-    for i in range(2):
-        assert isinstance(whole[i], np.ndarray)
-        assert whole[i].dtype == np.float64
-        np.testing.assert_allclose(part[i], whole[i][:2, 3:], rtol=1e-12)
-        np.testing.assert_allclose(np.diag(whole[i]), diagonal[i], rtol=1e-15 * 8)  # compiled apart: a rounding or two
-        np.testing.assert_array_equal(whole[i], whole[i].T)
-    params = net.init(jax.random.key(0), shape, width=16)
-    output = net.apply(params, x, key=jax.random.key(1))
-    assert output.shape == (5, *net.output_shape(shape, width=16))
 
 
 @pytest.mark.parametrize("name", ["conv same", "conv strides", "conv 3d", "avg pool edges", "residual with a pool"])

@@ -41,6 +41,9 @@ _READINGS = ("nngp", "ntk")
 
 _kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal"))
 _empirical_kernel = jax.jit(empirical_kernel, static_argnames=("ntk",))
+# Compiled as a whole: step by step, every layer's random numbers are a program of their own.
+_draw = jax.jit(lambda net, key, *, shape, width: net.draw(key, shape, width), static_argnames=("shape", "width"))
+_forward = jax.jit(lambda net, params, x, key: net.forward(params, x, key))
 
 
 class Network(Layer):
@@ -142,7 +145,7 @@ class Network(Layer):
         shape = _input_shape(input_shape)
         width = whole("width", width, least=1)
         self.shape(shape, width)
-        return self.draw(key, shape, width)
+        return _draw(self, key, shape=shape, width=width)
 
     def apply(self, params, x, key: PRNGKeyArray | None = None):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
@@ -150,7 +153,7 @@ class Network(Layer):
             _check_key("apply", key)
         x, _ = checked_inputs(x, None, names=("x", ""))
         self.shape(x.shape[1:], None)
-        return in_own_precision(lambda x: self.forward(params, jnp.asarray(x), key), x)
+        return in_own_precision(lambda x: _forward(self, params, x, key), x)
 
     def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
         """The shape of one output of the finite network."""
