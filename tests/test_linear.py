@@ -63,6 +63,19 @@ def test_gradient_flow_solves_its_equation(t):
     np.testing.assert_allclose(found, covariance, atol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_flows_of_repeated_rows_come_to_rest(dtype):
+    """Conflicting targets on equal rows: at any late time what infinite time gives, and a zero kernel changes nothing."""
+    rows = np.concatenate([X[:6], X[:6]]).astype(dtype)
+    flow = linear.gradient_flow(NET.kernel(rows, get="ntk"), Y[:, 0].astype(dtype))
+    cross = NET.kernel(X_TEST.astype(dtype), rows, get="ntk")
+    rest = flow.test(np.inf, cross)
+    np.testing.assert_allclose(flow.test(1e8, cross), rest, atol=1e-2 if dtype == np.float32 else 1e-6)
+    with pytest.warns(UserWarning, match="not positive definite"):
+        nothing = linear.posterior(np.zeros((3, 3), dtype), np.ones(3, dtype), np.zeros((2, 3), dtype))
+    np.testing.assert_array_equal(nothing.mean, 0)
+
+
 def test_flows_take_many_times_and_single_outputs():
     flow = linear.gradient_flow(TRAIN.ntk, Y[:, 0])
     times = np.array([[0.5, 1.0], [2.0, np.inf]])
@@ -140,6 +153,12 @@ def test_hyperparameters_climb_the_likelihood():
 
 
 BAD = {
+    "noise": (lambda: linear.posterior(TRAIN.nngp, Y, noise=-1.0), "noise is a variance, 0 or more"),
+    "nan": (lambda: linear.posterior(np.nan * TRAIN.nngp, Y), "K is not finite"),
+    "priors": (
+        lambda: linear.trained_posterior(TRAIN.ntk, Y, CROSS.ntk, TRAIN.nngp, CROSS.nngp, np.diag(TEST.nngp)),
+        "The priors of 12 training and 5 test rows",
+    ),
     "K": (lambda: linear.posterior(CROSS.nngp, Y), r"K is the kernel matrix of the training rows, \(n, n\)"),
     "y": (lambda: linear.posterior(TRAIN.nngp, Y[:5]), "a target for each of the 12 training rows"),
     "cross": (lambda: linear.posterior(TRAIN.nngp, Y, CROSS.nngp.T), "K_cross is the kernel of test rows"),

@@ -155,6 +155,7 @@ def test_pixels_and_their_order(given):
     conv_fn = stax.serial(stax.Conv(8, (3, 3), padding="SAME", W_std=1.3, b_std=0.2), stax.Relu())[2]
     # after an odd number of convolutions neural-tangents leaves the spatial axes in reverse order
     close(conv_fn(images[:2], images[2:], "nngp"), given["conv_nngp"].transpose(0, 1, 4, 5, 2, 3))
+    np.testing.assert_allclose(conv_fn(images, None, "nngp"), conv_fn(images, images, "nngp"), rtol=1e-12)
     close(conv_fn(images[:2], images[2:], "ntk", diagonal_spatial=True), given["conv_diagonal_ntk"])
     close(conv_fn(images, None, "cov1", diagonal_batch=True), given["conv_cov1"].transpose(0, 3, 4, 1, 2))
 

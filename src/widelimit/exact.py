@@ -170,8 +170,13 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
     place = jnp.where(i == j, 0, place)
 
     def matrix(values, diagonal):
-        same = (i == j).reshape(n, n, *[1] * (values.ndim - 1))
-        return jnp.where(same, diagonal[:, None], values[place])
+        ones = [1] * (values.ndim - 1)
+        found = values[place]
+        if want.pairs and values.ndim > 1:  # seen from the other input, the pixels of a pair change places
+            rank = (values.ndim - 1) // 2
+            turned = jnp.moveaxis(values, range(1, 1 + rank), range(1 + rank, 1 + 2 * rank))
+            found = jnp.where(forward.reshape(n, n, *ones), found, turned[place])
+        return jnp.where((i == j).reshape(n, n, *ones), diagonal[:, None], found)
 
     return jax.tree.map(matrix, result, own)
 

@@ -7,6 +7,7 @@ makes it so, and the result says by how much.
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from math import log, pi
 from typing import Any, NamedTuple
 
@@ -54,15 +55,21 @@ def _posterior(K, y, K_cross, K_test, noise):
     prior = K if alone and K_test is None else K_test
     if prior is None:
         return Posterior(mean, None, jitter)
-    explained = half.T @ half if prior.ndim == 2 else jnp.sum(half**2, axis=0)
-    return Posterior(mean, prior - explained, jitter)
+    if prior.ndim == 1:
+        return Posterior(mean, jnp.maximum(prior - jnp.sum(half**2, axis=0), 0), jitter)
+    return Posterior(mean, _symmetric(prior - half.T @ half), jitter)
+
+
+def _symmetric(x: Array) -> Array:
+    return (x + x.T) / 2
 
 
 def _factor(K: Array, noise: Array) -> tuple[Array, Array]:
     """The Cholesky factor of K + (noise + jitter) I with the smallest jitter that has one, ten times more at each try."""
     identity = jnp.eye(len(K), dtype=K.dtype)
     fixed = jax.lax.stop_gradient(K + noise * identity)
-    scale = jnp.maximum(jnp.trace(fixed) / len(K), jnp.finfo(K.dtype).tiny)
+    largest = jnp.max(abs(fixed), initial=0)
+    scale = jnp.where(largest > 0, largest, 1)
 
     def failed(jitter):
         return jnp.any(jnp.isnan(jnp.linalg.cholesky(fixed + jitter * identity)))
@@ -131,12 +138,14 @@ class GradientFlow(eqx.Module):
     def _run(self, fn: Callable, t, *given) -> Any:
         values, vectors, y, t, *arrays = common_arrays(self.values, self.vectors, self.y, t, *given)
 
-        def each(values, vectors, y, t, *arrays):
-            flow = GradientFlow(values, vectors, y)
-            flat = jax.vmap(lambda t: fn(flow, t, *arrays))(t.reshape(-1))
-            return flat.reshape(*t.shape, *flat.shape[1:])
+        return in_own_precision(partial(_at_times, fn), values, vectors, y, t, *arrays)
 
-        return in_own_precision(jax.jit(each), values, vectors, y, t, *arrays)
+
+@partial(jax.jit, static_argnums=0)
+def _at_times(fn: Callable, values, vectors, y, t, *arrays):
+    flow = GradientFlow(values, vectors, y)
+    flat = jax.vmap(lambda t: fn(flow, t, *arrays))(t.reshape(-1))
+    return flat.reshape(*t.shape, *flat.shape[1:])
 
 
 def gradient_flow(K, y, noise: float = 0.0) -> GradientFlow:
@@ -154,16 +163,14 @@ def _decompose(K, y, noise):
 def _decay(flow: GradientFlow, t: Array) -> tuple[Array, Array]:
     """exp(-t K) and (1 - exp(-t K)) / K on the eigenvectors, in a last axis of outputs.
 
-    In infinite time directions without a kernel, up to rounding, stay where they are.
+    Directions without a kernel, up to rounding, stay where they are: what is left of them in K_cross is noise.
     """
     values = flow.values
-    known = values > len(values) * jnp.finfo(values.dtype).eps * values[-1]
+    known = values > len(values) * jnp.finfo(values.dtype).eps * jnp.max(values, initial=0)
     ever = jnp.isinf(t)
     finite = jnp.where(ever, 0, t)
-    left = jnp.where(ever, jnp.where(known, 0, 1), jnp.exp(-finite * values))
-    safe = jnp.where(known, values, 1)
-    moved = jnp.where(known, jnp.where(ever, 1, -jnp.expm1(-finite * values)) / safe, finite)
-    return left, moved
+    gone = jnp.where(ever, 1, -jnp.expm1(-finite * values))
+    return jnp.where(known, 1 - gone, 1), jnp.where(known, gone / jnp.where(known, values, 1), 0)
 
 
 def _columns(x: Array) -> Array:
@@ -187,7 +194,7 @@ def _covariance(flow, t, K_cross, prior, prior_cross, prior_test) -> Array:
     _, moved = _decay(flow, t)
     weights = (K_cross @ flow.vectors) * moved @ flow.vectors.T  # f(t) = f(0) + weights (y - f_train(0))
     mixed = weights @ prior_cross.T
-    return prior_test + weights @ prior @ weights.T - mixed - mixed.T
+    return _symmetric(prior_test + weights @ prior @ weights.T - mixed - mixed.T)
 
 
 def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: float = 0.0) -> Posterior:
@@ -197,6 +204,12 @@ def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: floa
     """
     K, y, K_cross, prior_test, noise = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=prior_test)
     *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
+    shapes = [array.shape for array in arrays[3:]]
+    n, m = len(K), len(K_cross)
+    if shapes != [(n, n), (m, n), (m, m)]:
+        raise ValueError(
+            f"The priors of {n} training and {m} test rows are {(n, n)}, {(m, n)} and {(m, m)}, not {shapes}."
+        )
     result = in_own_precision(_trained_posterior, *arrays, noise)
     _report(result.jitter, len(K))
     return result
@@ -207,7 +220,8 @@ def _trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise):
     factor, jitter = _factor(K, noise)
     weights = cho_solve((factor, True), K_cross.T).T
     mixed = weights @ prior_cross.T
-    return Posterior(weights @ y, prior_test + weights @ prior @ weights.T - mixed - mixed.T, jitter)
+    covariance = _symmetric(prior_test + weights @ prior @ weights.T - mixed - mixed.T)
+    return Posterior(weights @ y, covariance, jitter)
 
 
 def loss_flow(
@@ -315,6 +329,11 @@ def _checked(noise: Any, K, y, K_cross=None, K_test=None) -> tuple:
     present = {name: value for name, value in given.items() if value is not None}
     *arrays, noise = common_arrays(*present.values(), noise)
     found = dict(zip(present, arrays, strict=True))
+    for name, array in [*found.items(), ("noise", noise)]:
+        if isinstance(array, np.ndarray) and not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} is not finite: it holds NaN or infinity. Look at the inputs that it comes from.")
+    if isinstance(noise, np.ndarray) and noise < 0:
+        raise ValueError(f"noise is a variance, 0 or more, not {noise}.")
     shapes = {name: array.shape for name, array in found.items()}
     n = shapes["K"][0] if shapes["K"] else 0
     if shapes["K"] != (n, n):

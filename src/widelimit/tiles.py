@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import islice
-from math import isqrt, prod
+from math import ceil, isfinite, isqrt, prod
 from typing import Any
 
 import jax
@@ -32,7 +32,7 @@ _IMAGES = 32  # of a tile of images, whose variances are computed anew in each t
 
 def parse_bytes(memory: int | float | str) -> int:
     """A number of bytes, given as such or as text like "2GiB" or "500 MB"."""
-    if isinstance(memory, int | float) and not isinstance(memory, bool) and memory > 0:
+    if isinstance(memory, int | float | np.number) and not isinstance(memory, bool) and isfinite(memory) and memory > 0:
         return int(memory)
     found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory) if isinstance(memory, str) else None
     unit = None if found is None else {name.lower(): size for name, size in _UNITS.items()}.get(found[2].lower())
@@ -54,20 +54,25 @@ def tiled(
     """The kernels named, of NumPy inputs of one dtype; into `out`, an array or one for each name, where it is given."""
     other = x1 if x2 is None else x2
     results = _targets(names, out, (len(x1), len(other)), x1.dtype)
-    workers = os.cpu_count() or 1
-    run, side = _compiled(net, x1, other, "ntk" in names, memory, workers)
-    corners = [(i, j) for i in range(0, len(x1), side) for j in range(i if x2 is None else 0, len(other), side)]
+    if 0 in (len(x1), len(other)):
+        return Kernels(results.get("nngp"), results.get("ntk"))
+    net = jax.tree.map(float, net)
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    run, (rows, columns) = _compiled(net, x1, other, "ntk" in names, memory, workers)
+    corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if x2 is None else 0, len(other), columns)]
 
     def work(corner: tuple[int, int]) -> None:
         i, j = corner
         with jax.enable_x64(x1.dtype == np.float64):
-            blocks, own = run(net, _rows(x1, i, side), _rows(other, j, side))
-        height, width = min(side, len(x1) - i), min(side, len(other) - j)
+            blocks, own = run(net, _rows(x1, i, rows), _rows(other, j, columns))
+        height, width = min(rows, len(x1) - i), min(columns, len(other) - j)
         for name, target in results.items():
             block = np.asarray(getattr(blocks, name))[:height, :width]
             if x2 is None and i == j:
-                upper = np.triu(block, 1)
-                block = upper + upper.T + np.diag(np.asarray(getattr(own, name))[:height])
+                block = block.copy()
+                lower = np.tril_indices(height, -1)
+                block[lower] = block.T[lower]
+                np.fill_diagonal(block, np.asarray(getattr(own, name))[:height])
             target[i : i + height, j : j + width] = block
             if x2 is None and i != j:
                 target[j : j + width, i : i + height] = block.T
@@ -85,36 +90,44 @@ def _rows(x: np.ndarray, start: int, count: int) -> np.ndarray:
 
 def _compiled(
     net: Layer, x1: np.ndarray, x2: np.ndarray, ntk: bool, memory: int | None, workers: int
-) -> tuple[Callable, int]:
-    """The program of one tile, and the side of a tile: the largest that fits the budget."""
-    side = min(max(len(x1), len(x2)), largest_side(x1))
+) -> tuple[Callable, tuple[int, int]]:
+    """The program of one tile, and its sides: the best for speed, or smaller ones that fit the budget."""
+    limit = largest_side(x1)
     leaves, structure = jax.tree.flatten(net)
     while True:
-        program = _program(structure, len(leaves), (side, *x1.shape[1:]), x1.dtype, ntk)
-        need = workers * _bytes_needed(program, side, x1)
+        sides = _even(len(x1), limit), _even(len(x2), limit)
+        program = _program(structure, len(leaves), sides, x1.shape[1:], x1.dtype, ntk)
+        need = workers * _bytes_needed(program, sum(sides), x1)
         if memory is None or need <= memory:
-            return program, side
-        if side == 1:
+            return program, sides
+        if max(sides) == 1:
             raise ValueError(
                 f"memory={memory} bytes are too few for one tile, which takes {need} on {workers} cores. Give more."
             )
-        side = max(1, min(side // 2, isqrt(side * side * memory // need)))
+        limit = max(1, min(max(sides) // 2, isqrt(max(sides) ** 2 * memory // need)))
 
 
-def _bytes_needed(program: Any, side: int, x: np.ndarray) -> int:
+def _even(count: int, limit: int) -> int:
+    """The side of the fewest equal tiles of at most `limit`."""
+    return ceil(count / ceil(count / limit))
+
+
+def _bytes_needed(program: Any, rows: int, x: np.ndarray) -> int:
     """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
     analysis = program.memory_analysis()
-    inputs = 2 * side * prod(x.shape[1:]) * x.dtype.itemsize
+    inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
     return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
 
 
 @lru_cache(maxsize=64)
-def _program(structure: Any, leaves: int, shape: tuple[int, ...], dtype: np.dtype, ntk: bool) -> Any:
+def _program(
+    structure: Any, leaves: int, sides: tuple[int, int], shape: tuple[int, ...], dtype: np.dtype, ntk: bool
+) -> Any:
     """The compiled kernel of two tiles, for all values of a network's parameters."""
     net = jax.tree.unflatten(structure, [1.0] * leaves)
-    inputs = jax.ShapeDtypeStruct(shape, dtype)
+    inputs = [jax.ShapeDtypeStruct((side, *shape), dtype) for side in sides]
     with jax.enable_x64(dtype == np.float64):
-        return jax.jit(partial(tile, ntk=ntk)).lower(net, inputs, inputs).compile()
+        return jax.jit(partial(tile, ntk=ntk)).lower(net, *inputs).compile()
 
 
 def largest_side(x: np.ndarray) -> int:

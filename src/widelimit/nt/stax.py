@@ -87,8 +87,10 @@ class _ScaledDense(lay.Dense):
 class _ScaledConv(lay.Conv):
     s: tuple[int, int] = eqx.field(static=True)
 
-    def __init__(self, *args, s, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width, parameterization, s
+    ):  # fmt: skip
+        super().__init__(filter_shape, strides, padding, W_std, b_std, width=width, parameterization=parameterization)
         self.s = s
 
 
