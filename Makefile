@@ -36,7 +36,7 @@ lint: $(VENV)/ready
 
 # Nearly all of the time is compilation. Without LLVM's optimisations, which change results in their last digits only, it
 # takes a quarter less; the tests of the last digits are compiled as users' programs are.
-PRECISE := tests/test_promises.py tests/test_activations.py
+PRECISE := tests/test_promises.py
 PLAIN := XLA_FLAGS=--xla_backend_optimization_level=0
 
 check: $(VENV)/ready

@@ -12,7 +12,7 @@ from catalogue import ACTIVATIONS, COMPUTED, KINKED
 ROWS, CHANNELS = 6, 5
 GROWING = {"exp", "monomial", "polynomial", "hermite", "rectified_monomial"}  # faster than linearly: may truly overflow
 quiet = settings(
-    max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 
 
