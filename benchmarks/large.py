@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import widelimit as wl
+from widelimit.tiles import parse_bytes
 
 
 class Peak(threading.Thread):
@@ -54,6 +55,8 @@ def main() -> None:
     assert error < 1e-5, error
     print(f"{n} rows: {seconds:.1f} s, {1e9 * seconds / (n * (n + 1) / 2):.1f} ns a pair, largest error {error:.0e}")
     print(f"peak memory apart from the file: {peak.bytes / 2**30:.2f} GiB with memory={options.memory}")
+    if peak.bytes > 1.5 * parse_bytes(options.memory):
+        raise SystemExit("more than one and a half times the budget")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ for t in (3.0, None):
     for get in ("nngp", "ntk"):
         result = ensemble(t, x_test, get, compute_cov=True)
         found |= {f"ensemble_{t}_{get}_mean": result.mean, f"ensemble_{t}_{get}_covariance": result.covariance}
+        result = ensemble(t, None, get, compute_cov=True)
+        found |= {f"trained_{t}_{get}_mean": result.mean, f"trained_{t}_{get}_covariance": result.covariance}
 
 
 def loss(f, y):
@@ -54,6 +56,7 @@ images = rng.normal(size=(3, 4, 5, 2))
 _, _, conv_fn = stax.serial(stax.Conv(8, (3, 3), padding="SAME", W_std=1.3, b_std=0.2), stax.Relu())
 found |= {"images": images, "conv_nngp": conv_fn(images[:2], images[2:], "nngp")}
 found["conv_diagonal_ntk"] = conv_fn(images[:2], images[2:], "ntk", diagonal_spatial=True)
+found["fc_cov2"] = kernel_fn(x_test, x_train, "cov2", diagonal_batch=False)
 found["conv_cov1"] = conv_fn(images, None, "cov1", diagonal_batch=True)
 _, _, wide_fn = stax.serial(
     stax.Dense(16, 1.4, 0.3, parameterization="standard", s=(1, 2)), stax.Relu(),

@@ -8,8 +8,8 @@ import widelimit as wl
 SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
-    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact", "tiles",
-    "finite", "network", "nets", "linear", "nt", "stax", "demo",
+    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact",
+    "resumed", "tiles",    "finite", "network", "nets", "linear", "nt", "stax", "demo",
 ]  # fmt: skip
 HEAVY = {
     "sklearn": {"demo"},

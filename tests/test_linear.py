@@ -152,7 +152,71 @@ def test_hyperparameters_climb_the_likelihood():
     assert frozen.net.layers[0].b_std == 0.0
 
 
+def test_likelihoods_say_what_jitter_they_took():
+    K = np.ones((3, 3))
+    with pytest.warns(UserWarning, match="3 training rows is not positive definite"):
+        assert np.isfinite(linear.log_marginal_likelihood(K, np.ones(3)))
+    with pytest.warns(UserWarning, match="not positive definite"):
+        fit = linear.fit_hyperparameters(NET, np.ones((3, 4)), np.array([1.0, 2.0, 3.0]), noise=0.0, steps=2)
+    assert fit.jitter > 0
+
+
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+def test_only_scales_and_activations_are_fitted(get):
+    net = wl.serial(wl.Dense(1.3, 0.2), wl.ABRelu(-0.1, 1.2), wl.Dropout(0.8), wl.Dense(1.1))
+    fit = linear.fit_hyperparameters(net, X, Y, get=get, steps=5)
+    assert fit.net.layers[2].keep == 0.8
+    assert fit.net.layers[1].activation.a != -0.1
+    assert fit.log_likelihood > linear.log_marginal_likelihood(net.kernel(X, get=get), Y, 0.1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1])
+def test_few_rows_and_either_precision(n, dtype):
+    K, y = TRAIN.ntk[:n, :n].astype(dtype), Y[:n].astype(dtype)
+    cross, test = CROSS.ntk[:, :n].astype(dtype), TEST.ntk.astype(dtype)
+    found = linear.posterior(K, y, cross, test, noise=0.1)
+    flow = linear.gradient_flow(K, y, noise=0.1)
+    for mean in (found.mean, flow.test(np.inf, cross)):
+        assert mean.dtype == dtype
+        expected = cross[:, :1] / (K + 0.1) @ y if n else np.zeros((5, 2))
+        np.testing.assert_allclose(mean, expected, rtol=1e-4 if dtype == np.float32 else 1e-10)
+
+
+def test_float32_is_as_good_as_its_rounding():
+    K, y, cross = (a.astype(np.float32) for a in (TRAIN.ntk, Y, CROSS.ntk))
+    found = linear.posterior(K, y, cross, noise=0.1)
+    expected = linear.posterior(TRAIN.ntk, Y, CROSS.ntk, noise=0.1)
+    condition = np.linalg.cond(TRAIN.ntk + 0.1 * np.eye(12))
+    tolerance = condition * np.finfo(np.float32).eps * np.abs(expected.mean).max()
+    np.testing.assert_allclose(found.mean, expected.mean, atol=tolerance)
+
+
+def test_times_in_any_order():
+    def loss(f, y):
+        return jnp.sum((f - y) ** 2) / 2
+
+    times = np.array([[2.0, 0.0], [0.5, 2.0]])
+    found = linear.loss_flow(loss, TRAIN.ntk, Y, times)[0]
+    np.testing.assert_allclose(found, linear.gradient_flow(TRAIN.ntk, Y).train(times), atol=1e-6)
+
+
 BAD = {
+    "start": (
+        lambda: linear.fit_hyperparameters(NET, 1e200 * X, Y),
+        "likelihood at the start is not finite",
+    ),
+    "test without cross": (lambda: linear.loss_flow(lambda f, y: 0.0, TRAIN.ntk, Y, 1.0, test=0.0), "without K_cross"),
+    "negative time": (lambda: linear.gradient_flow(TRAIN.ntk, Y).train(-1.0), "Times are 0 or more"),
+    "cross of a flow": (lambda: linear.gradient_flow(TRAIN.ntk, Y).test(1.0, CROSS.ntk.T), r"\(m, 12\), not \(12, 5\)"),
+    "start of a flow": (
+        lambda: linear.gradient_flow(TRAIN.ntk, Y).train(1.0, np.ones(12)),
+        r"start holds outputs of the shape \(12, 2\)",
+    ),
+    "priors of a flow": (
+        lambda: linear.gradient_flow(TRAIN.ntk, Y).covariance(1.0, CROSS.ntk, TRAIN.nngp, CROSS.nngp, TRAIN.nngp),
+        "The priors of 12 training and 5 test rows",
+    ),
     "noise": (lambda: linear.posterior(TRAIN.nngp, Y, noise=-1.0), "noise is a variance, 0 or more"),
     "nan": (lambda: linear.posterior(np.nan * TRAIN.nngp, Y), "K is not finite"),
     "priors": (

@@ -1,5 +1,8 @@
 """Large matrices: tiles of any number of inputs give what the whole gives, within a budget and into a file."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from widelimit import exact, tiles
 
 NET = wl.serial(wl.Dense(1.3, 0.2), "gelu", wl.Dense(1.1))
 X = np.random.default_rng(0).normal(size=(23, 5))
+SQUARE = np.empty((23, 23))
 
 
 @pytest.fixture
@@ -71,6 +75,74 @@ def test_a_smaller_budget_makes_smaller_tiles():
     assert 2 * tiles._bytes_needed(program, sum(sides), x) <= 2**20
 
 
+def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):
+    """A tile that fails, in a thread of its own, ends the work; what was done before it is not done again."""
+    out, expected = tmp_path / "K.npy", NET.kernel(X, get="ntk")
+    whole_rows, computed = tiles._rows, []
+
+    def counted(x, start, count):
+        computed.append(start)
+        if len(computed) > 6:
+            raise MemoryError("killed")
+        return whole_rows(x, start, count)
+
+    monkeypatch.setattr(tiles, "_rows", counted)
+    with pytest.raises(MemoryError, match="killed"):
+        NET.kernel(X, get="ntk", out=out)
+    monkeypatch.undo()
+    monkeypatch.setattr(tiles, "_SIDE", 8)
+    assert not out.exists()
+    with (tmp_path / "K.npy.progress").open("a") as file:
+        file.write("16")  # a line cut off
+    with pytest.raises(ValueError, match="of another computation"):
+        NET.kernel(X, get="nngp", out=out)
+    computed.clear()
+    monkeypatch.setattr(tiles, "_rows", lambda *args: computed.append(1) or whole_rows(*args))
+    found = NET.kernel(X, get="ntk", out=str(out))
+    assert len(computed) < 2 * 6 + 2  # of 6 tiles and the probe, each of two inputs, some were done
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.load(out), expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["K.npy"]
+
+
+def test_outputs_follow_the_order_of_get(tmp_path):
+    both = np.empty((2, 23, 23))
+    NET.kernel(X, get=("ntk", "nngp"), out=(both[0], both[1]))
+    np.testing.assert_array_equal(both[0], NET.kernel(X, get="ntk", memory="1GiB"))
+    found = NET.kernel(X, X[:7], get=("ntk", "nngp"), out=(tmp_path / "ntk.npy", tmp_path / "nngp.npy"))
+    np.testing.assert_array_equal(np.load(tmp_path / "ntk.npy"), found.ntk)
+    assert np.abs(found.ntk - both[0][:, :7]).max() < 1e-12
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_lopsided_and_single_tiles(small_tiles, n):
+    expected = NET.kernel(X, get="ntk")[:, :n]
+    np.testing.assert_allclose(NET.kernel(X, X[:n], get="ntk", memory="1GiB"), expected, rtol=1e-13)
+    np.testing.assert_allclose(NET.kernel(X[:n], X, get="ntk", memory="1GiB"), expected.T, rtol=1e-13)
+    np.testing.assert_allclose(NET.kernel(X[:n], get="ntk", memory="1GiB"), expected[:n], rtol=1e-13)
+
+
+MEASURED = """
+import resource, sys, numpy as np, widelimit as wl
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+net = wl.nets.fully_connected(3, "gelu", 1.4, 0.1)
+x = np.random.default_rng(0).normal(size=(6000, 8)).astype(np.float32)
+net.kernel(x[:64], get="ntk", memory="256MiB")  # what a program takes at all
+before = peak()
+net.kernel(x, get="ntk", memory=sys.argv[1])
+print(peak() - before)
+"""
+
+
+def test_the_budget_is_kept():
+    """The peak of a fresh process, less the result, is within the budget and a tenth of what the whole would take."""
+    for budget in (2**23, 2**26):
+        found = subprocess.run(
+            [sys.executable, "-c", MEASURED, str(budget)], capture_output=True, text=True, check=True
+        )
+        assert int(found.stdout) < 4 * 6000**2 + budget + 16 * 2**20  # what compiling takes
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("2GiB", 2**31), ("500 MB", 5e8), ("1.5kib", 1536), (1000, 1000), ("64", 64), ("3g", 3 * 2**30)]
 )
@@ -86,9 +158,12 @@ BAD = {
     "dtype of out": (lambda: NET.kernel(X, get="ntk", out=np.empty((23, 23), np.float32)), "of float64.* not float32"),
     "one out for two": (lambda: NET.kernel(X, out=np.empty((23, 23))), "out takes an array for each of nngp, ntk"),
     "out that is none": (
-        lambda: NET.kernel(X, get="ntk", out="K.npy"),
-        "must be a NumPy array, or memmap.* not 'K.npy'",
+        lambda: NET.kernel(X, get="ntk", out="K.txt"),
+        "path of an .npy file in a folder that exists, not 'K.txt'",
     ),
+    "out of a number": (lambda: NET.kernel(X, get="ntk", out=3), "out must be a path, or a NumPy array"),
+    "one path for two": (lambda: NET.kernel(X, out="K.npy"), "out takes a path for each of nngp, ntk"),
+    "one array twice": (lambda: NET.kernel(X, out=(SQUARE, SQUARE)), "share memory"),
     "diagonal": (lambda: NET.kernel(X, diagonal=True, memory="1GiB"), "for whole matrices"),
     "pixels": (
         lambda: wl.serial(wl.Conv((3, 3)), "relu").kernel(np.ones((2, 4, 4, 1)), memory="1GiB"),

@@ -70,6 +70,16 @@ def tile(net: Layer, x1: Array, x2: Array, *, ntk: bool = True) -> tuple[Kernels
     return _rectangular(net, x1, x2, kept1, kept2, Want(ntk)), own1
 
 
+def ends_gaussian(net: Layer, x: Array) -> bool:
+    """Whether the outputs are Gaussian, as those of Dense and Conv are. Nothing is computed."""
+
+    def end(x):
+        return net.propagate(_start(net, _covariance(_paired(net, x, want), x, x), want, Tape(), x))
+
+    want = Want(ntk=False)
+    return jax.eval_shape(end, jax.ShapeDtypeStruct((1, *x.shape[1:]), jnp.float32)).gaussian
+
+
 def _start(net: Layer, nngp: Array, want: Want, tape: Tape, x: Array) -> State:
     """The state before the first layer, with the covariances of the inputs."""
     return State(

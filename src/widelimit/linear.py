@@ -98,15 +98,19 @@ def _report(jitter: Any, rows: int) -> None:
 def log_marginal_likelihood(K, y, noise: float = 0.0) -> Any:
     """The logarithm of the density of the targets under the Gaussian process, summed over outputs. Differentiable."""
     K, y, _, _, noise = _checked(noise, K=K, y=y)
-    return in_own_precision(_log_likelihood, K, y, noise)
+    value, jitter = in_own_precision(_log_likelihood, K, y, noise)
+    _report(jitter, len(K))
+    return value
 
 
 @jax.jit
 def _log_likelihood(K, y, noise):
-    factor, _ = _factor(K, noise)
+    """The likelihood, and the jitter that it took."""
+    factor, jitter = _factor(K, noise)
     half = solve_triangular(factor, y, lower=True)
     outputs = 1 if y.ndim == 1 else y.shape[1]
-    return -jnp.sum(half**2) / 2 - outputs * (jnp.sum(jnp.log(jnp.diag(factor))) + len(K) * log(2 * pi) / 2)
+    normalisation = outputs * (jnp.sum(jnp.log(jnp.diag(factor))) + len(K) * log(2 * pi) / 2)
+    return -jnp.sum(half**2) / 2 - normalisation, jitter
 
 
 class GradientFlow(eqx.Module):
@@ -122,23 +126,58 @@ class GradientFlow(eqx.Module):
 
     def train(self, t, start=0.0) -> Any:
         """The outputs on the training rows at time t, having been `start` at time 0."""
-        return self._run(_train, t, start)
+        return self._run(_train, t, self._outputs("start", start, len(self.y)))
 
     def test(self, t, K_cross, start=0.0, start_train=0.0) -> Any:
         """The outputs on test rows at time t, having been `start` there and `start_train` on the training rows."""
-        return self._run(_test, t, K_cross, start, start_train)
+        rows = self._crossed(K_cross)
+        starts = self._outputs("start", start, rows), self._outputs("start_train", start_train, len(self.y))
+        return self._run(_test, t, K_cross, *starts)
 
     def covariance(self, t, K_cross, prior, prior_cross, prior_test) -> Any:
         """The covariance on test rows at time t of networks whose outputs start with the covariance `prior`.
 
         `prior` is that of the training rows, `prior_cross` of test with training rows, `prior_test` of the test rows.
         """
+        _check_priors(len(self.y), self._crossed(K_cross), prior, prior_cross, prior_test)
         return self._run(_covariance, t, K_cross, prior, prior_cross, prior_test)
+
+    def _crossed(self, K_cross) -> int:
+        """The number of test rows."""
+        shape = np.shape(K_cross)
+        if len(shape) != 2 or shape[1] != len(self.y):
+            raise ValueError(
+                f"K_cross is the kernel of test rows with the {len(self.y)} training rows, (m, {len(self.y)}), not {shape}."
+            )
+        return shape[0]
+
+    def _outputs(self, name: str, value, rows: int) -> Any:
+        return _fits(name, value, (rows, *self.y.shape[1:]))
 
     def _run(self, fn: Callable, t, *given) -> Any:
         values, vectors, y, t, *arrays = common_arrays(self.values, self.vectors, self.y, t, *given)
-
+        if isinstance(t, np.ndarray) and not np.all(t >= 0):
+            raise ValueError(f"Times are 0 or more, and may be infinite, not {t}.")
         return in_own_precision(partial(_at_times, fn), values, vectors, y, t, *arrays)
+
+
+def _fits(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """A number, or an array that broadcasts to `shape`; an error for any other."""
+    try:
+        fits = np.broadcast_shapes(np.shape(value), shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{name} holds outputs of the shape {shape}, or one number for all, not {np.shape(value)}.")
+    return value
+
+
+def _check_priors(n: int, m: int, *priors: Any) -> None:
+    shapes = [np.shape(array) for array in priors]
+    if shapes != [(n, n), (m, n), (m, m)]:
+        raise ValueError(
+            f"The priors of {n} training and {m} test rows are {(n, n)}, {(m, n)} and {(m, m)}, not {shapes}."
+        )
 
 
 @partial(jax.jit, static_argnums=0)
@@ -204,12 +243,7 @@ def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: floa
     """
     K, y, K_cross, prior_test, noise = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=prior_test)
     *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
-    shapes = [array.shape for array in arrays[3:]]
-    n, m = len(K), len(K_cross)
-    if shapes != [(n, n), (m, n), (m, m)]:
-        raise ValueError(
-            f"The priors of {n} training and {m} test rows are {(n, n)}, {(m, n)} and {(m, m)}, not {shapes}."
-        )
+    _check_priors(len(K), len(K_cross), *arrays[3:])
     result = in_own_precision(_trained_posterior, *arrays, noise)
     _report(result.jitter, len(K))
     return result
@@ -233,13 +267,25 @@ def loss_flow(
     With `momentum` the flow is that of gradient descent with momentum: time runs with sqrt(rate), and velocities q obey
     dq/dt = -(1 - momentum) / sqrt(rate) q - K grad loss(f), df/dt = q. Gives train and test outputs and velocities.
     """
-    if t is None or not np.all(np.isfinite(t)):
-        raise ValueError(f"A flow on any loss needs finite times, not {t!r}. For squared error use gradient_flow.")
+    try:
+        moments = np.asarray(t, np.float64)
+    except TypeError:
+        moments = np.array(np.nan)
+    if not (np.all(np.isfinite(moments)) and np.all(moments >= 0)):
+        raise ValueError(
+            f"A flow on any loss needs finite times of 0 or more, not {t!r}. For squared error use gradient_flow."
+        )
     K, y, K_cross, _, _ = _checked(0.0, K=K, y=y, K_cross=K_cross)
+    if test is not None and K_cross is None:
+        raise ValueError("Test outputs were given without K_cross, which says how they move. Give it too.")
+    order = np.argsort(moments.reshape(-1))
+    for name, value, rows in (("train", train, len(K)), ("test", test, 0 if K_cross is None else len(K_cross))):
+        if value is not None:
+            _fits(name, value, (rows, *y.shape[1:]))
 
     def run(K, y, K_cross):
         speed = rate if momentum is None else rate**0.5
-        times = speed * jnp.asarray(t, K.dtype)
+        times = speed * jnp.asarray(moments.reshape(-1)[order], K.dtype)
         slope = jax.grad(lambda f: loss(f, y))
 
         def full(value, rows):
@@ -262,10 +308,9 @@ def loss_flow(
             return (state[2], state[3], *pulled)
 
         # the first time is that of the start; equal times need a tiny step
-        flat = times.reshape(-1)
-        grid = jnp.concatenate([jnp.where(flat[:1] == 0, -1e-24, 0).astype(K.dtype), flat])
+        grid = jnp.concatenate([jnp.where(times[:1] == 0, -1e-24, 0).astype(K.dtype), times])
         end = odeint(change, state, grid)
-        end = jax.tree.map(lambda x: x[1:].reshape(*times.shape, *x.shape[1:]), end)
+        end = jax.tree.map(lambda x: x[1:][np.argsort(order)].reshape(*moments.shape, *x.shape[1:]), end)
         return (*end, None, None)[:4]
 
     return in_own_precision(run, K, y, K_cross)
@@ -280,12 +325,14 @@ class Fit(NamedTuple):
     steps: int
     converged: bool
     message: str
+    jitter: float
 
 
 def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp", steps: int = 100) -> Fit:
     """The scales, slopes and noise of the highest marginal likelihood near those given, by L-BFGS in float64.
 
     W_std, b_std and the noise stay positive, and where they are 0 they stay 0; the parameters of activations move freely.
+    Everything else, such as what Dropout keeps, stays as it is.
     """
     x, _ = checked_inputs(np.asarray(x), None)
     _, y, _, _, noise = _checked(noise, K=np.eye(len(x)), y=np.asarray(y, np.float64))
@@ -294,8 +341,11 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
     paths, treedef = jax.tree_util.tree_flatten_with_path(net)
     start = np.array([float(leaf) for _, leaf in paths] + [float(noise)])
     scale = np.array([getattr(path[-1], "name", "") in ("W_std", "b_std") for path, _ in paths] + [True])
-    free = ~(scale & (start == 0))
+    own = np.array([any(getattr(key, "name", "") == "activation" for key in path) for path, _ in paths] + [False])
+    free = (scale & (start != 0)) | own
     logarithmic = scale & free
+
+    wall = 1e30
 
     def assemble(theta):
         full = jnp.asarray(start).at[np.flatnonzero(free)].set(theta)
@@ -304,23 +354,31 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
     def loss(theta, x, y):
         *leaves, noise = assemble(theta)
         K = getattr(kernel(jax.tree.unflatten(treedef, leaves), x, ntk=get == "ntk"), get)
-        return -_log_likelihood(K, y, noise)
+        value, jitter = _log_likelihood(K, y, noise)
+        return -value, jitter
 
     with jax.enable_x64(True):
-        run = jax.jit(jax.value_and_grad(loss))
+        run = jax.jit(jax.value_and_grad(loss, has_aux=True))
         data = jnp.asarray(x, jnp.float64), jnp.asarray(y)
 
         def value(theta):
-            found, gradient = run(jnp.asarray(theta), *data)
-            if not np.isfinite(found):  # a step too far: a wall for the line search
-                return 1e30, np.zeros_like(theta)
+            (found, _), gradient = run(jnp.asarray(theta), *data)
+            if not (np.isfinite(found) and np.all(np.isfinite(gradient))):  # a step too far: a wall for the line search
+                return wall, np.zeros_like(theta)
             return float(found), np.asarray(gradient)
 
         first = np.where(logarithmic, np.log(np.where(logarithmic, start, 1)), start)[free]
+        if value(first)[0] == wall:
+            raise ValueError(
+                f"The likelihood at the start is not finite: the {get} of these inputs, or its slope, overflows. Start from "
+                "smaller scales, or with standardised inputs."
+            )
         result = minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": steps})
         *leaves, noise = (float(v) for v in assemble(jnp.asarray(result.x)))
+        jitter = float(run(jnp.asarray(result.x), *data)[0][1])
+    _report(jitter, len(x))
     fitted = jax.tree.unflatten(treedef, leaves)
-    return Fit(fitted, noise, -float(result.fun), int(result.nit), bool(result.success), str(result.message))
+    return Fit(fitted, noise, -float(result.fun), int(result.nit), bool(result.success), str(result.message), jitter)
 
 
 def _checked(noise: Any, K, y, K_cross=None, K_test=None) -> tuple:

@@ -114,8 +114,9 @@ class Network(Layer):
         precision (integers in float32); JAX arrays keep their dtype and may be traced.
 
         Large matrices of NumPy arrays are computed tile by tile. `memory`, such as "2GiB", bounds what this takes beside
-        inputs and results; `progress=True` shows a bar with the time left; `out` is an array or memmap to write into, or
-        a tuple of one for each kernel. Any of these turns JAX arrays into NumPy arrays first.
+        inputs and results; `progress=True` shows a bar with the time left. `out` is an array or memmap to write into, or
+        the path of an .npy file, which appears when it is whole: the same call after a kill goes on where the first was.
+        Of two kernels, `out` is a tuple in the order of `get`. Any of these turns JAX arrays into NumPy arrays first.
         """
         names = _readings(get)
         if diagonal and x2 is not None:
@@ -191,7 +192,7 @@ def _readings(get: str | Sequence[str]) -> tuple[str, ...]:
     names = (get,) if isinstance(get, str) else tuple(get) if isinstance(get, Sequence) else ()
     if not names or any(name not in _READINGS for name in names):
         raise ValueError(f"get is 'nngp', 'ntk' or a tuple of these, not {get!r}.")
-    return names
+    return tuple(dict.fromkeys(names))
 
 
 def _choose(result: Kernels, get: str | Sequence[str]) -> Any:

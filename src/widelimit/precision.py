@@ -6,11 +6,14 @@ traces a function of something else (the parameters, say) does NumPy input follo
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+_LOOKED_AT = 2**22  # numbers at a time
 
 
 def checked_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> tuple[Any, Any]:
@@ -26,7 +29,11 @@ def checked_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> t
             f"x1 and x2 have different {what}: {x1.shape} and {x2.shape}. All axes but the first must agree."
         )
     dtype = jnp.result_type(x1, x2) if with_jax else np.result_type(x1, x2)
-    return x1.astype(dtype), x2.astype(dtype)
+    return _as(x1, dtype), _as(x2, dtype)
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def common_arrays(*values: Any) -> list[Any]:
@@ -110,11 +117,15 @@ def _refuse_complex(name: str, x: Any) -> None:
 
 
 def _refuse_non_finite(name: str, x: Any) -> None:
-    try:
-        if np.isfinite(x).all() if isinstance(x, np.ndarray) else jnp.isfinite(x).all():
+    library: Any = np if isinstance(x, np.ndarray) else jnp
+    step = max(1, _LOOKED_AT // max(1, prod(x.shape[1:])))  # x may be a file larger than memory
+    for start in range(0, len(x), step) if library is np else [0]:
+        part = x[start : start + step] if library is np else x
+        try:
+            if library.isfinite(part).all():
+                continue
+        except jax.errors.TracerBoolConversionError:  # inside jit there is nothing to look at
             return
-    except jax.errors.TracerBoolConversionError:  # inside jit there is nothing to look at
-        return
-    x = np.asarray(x, np.float64)
-    place = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
-    raise ValueError(f"{name} is not finite: {x[place]} at {place}. Remove or impute such values.")
+        first, *rest = (int(i) for i in np.argwhere(~np.isfinite(np.asarray(part, np.float64)))[0])
+        value, place = float(part[first, *rest]), (start + first, *rest)
+        raise ValueError(f"{name} is not finite: {value} at {place}. Remove or impute such values.")

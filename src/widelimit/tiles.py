@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import combinations, islice
 from math import ceil, isfinite, isqrt, prod
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from .exact import Kernels, tile
 from .layers import Layer
+from .resumed import ResumedFiles, digest
 
 _UNITS = {"": 1, "B": 1} | {
     f"{letter}{suffix}": base ** (power + 1)
@@ -50,16 +51,31 @@ def tiled(
     memory: int | None = None,
     progress: bool = False,
     out: Any = None,
+    side: int | None = None,
 ) -> Kernels:
-    """The kernels named, of NumPy inputs of one dtype; into `out`, an array or one for each name, where it is given."""
+    """The kernels named, of NumPy inputs of one dtype; into `out`, an array or path or one for each name, where given.
+
+    `side` is the most inputs along a side of a tile, where the best for speed is not wanted.
+    """
     other = x1 if x2 is None else x2
-    results = _targets(names, out, (len(x1), len(other)), x1.dtype)
-    if 0 in (len(x1), len(other)):
+    shape = (len(x1), len(other))
+    paths = _paths(names, out)
+    results = {} if paths else _targets(names, out, shape, x1.dtype)
+    if 0 in shape:
+        results = results or {name: np.empty(shape, x1.dtype) for name in names}
         return Kernels(results.get("nngp"), results.get("ntk"))
     net = jax.tree.map(float, net)
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    run, (rows, columns) = _compiled(net, x1, other, "ntk" in names, memory, workers)
+    run, (rows, columns) = _compiled(net, x1, other, "ntk" in names, memory, workers, side)
     corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if x2 is None else 0, len(other), columns)]
+    files = None
+    if paths:
+        with jax.enable_x64(x1.dtype == np.float64):
+            start = run(net, _rows(x1[:1], 0, rows), _rows(other[:1], 0, columns))[1]  # tells functions apart
+        what = digest(names, rows, columns, net, *(np.asarray(k)[:1] for k in start if k is not None), x1, x2)
+        files = ResumedFiles(paths, shape, x1.dtype, what)
+        results = dict(zip(names, files.arrays, strict=True))
+    left = [corner for corner in corners if files is None or corner not in files.done]
 
     def work(corner: tuple[int, int]) -> None:
         i, j = corner
@@ -76,9 +92,13 @@ def tiled(
             target[i : i + height, j : j + width] = block
             if x2 is None and i != j:
                 target[j : j + width, i : i + height] = block.T
+        if files is not None:
+            files.record(corner)
 
-    with _bar(progress, len(corners)) as advance:
-        _in_threads(work, corners, workers, advance)
+    with _bar(progress, len(corners), len(corners) - len(left)) as advance:
+        _in_threads(work, left, workers, advance)
+    if files is not None:
+        results = dict(zip(names, files.finish(), strict=True))
     return Kernels(results.get("nngp"), results.get("ntk"))
 
 
@@ -89,10 +109,10 @@ def _rows(x: np.ndarray, start: int, count: int) -> np.ndarray:
 
 
 def _compiled(
-    net: Layer, x1: np.ndarray, x2: np.ndarray, ntk: bool, memory: int | None, workers: int
+    net: Layer, x1: np.ndarray, x2: np.ndarray, ntk: bool, memory: int | None, workers: int, side: int | None = None
 ) -> tuple[Callable, tuple[int, int]]:
     """The program of one tile, and its sides: the best for speed, or smaller ones that fit the budget."""
-    limit = largest_side(x1)
+    limit = largest_side(x1) if side is None else side
     leaves, structure = jax.tree.flatten(net)
     while True:
         sides = _even(len(x1), limit), _even(len(x2), limit)
@@ -135,6 +155,16 @@ def largest_side(x: np.ndarray) -> int:
     return _SIDE if x.ndim == 2 else _IMAGES
 
 
+def _paths(names: tuple[str, ...], out: Any) -> list[Any]:
+    """The paths of files to write, one for each name; none where `out` is something else."""
+    given = list(out) if isinstance(out, tuple | list) else [out]
+    if not all(isinstance(path, str | os.PathLike) for path in given):
+        return []
+    if len({os.fspath(path) for path in given}) != len(names):
+        raise ValueError(f"out takes a path for each of {', '.join(names)}, and was given {out!r}.")
+    return given
+
+
 def _targets(names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np.dtype) -> dict[str, np.ndarray]:
     if out is None:
         return {name: np.empty(shape, dtype) for name in names}
@@ -144,9 +174,15 @@ def _targets(names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np
     for array in arrays:
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             seen = f"{array.dtype} of the shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
-            raise ValueError(f"out must be a NumPy array, or memmap, of {dtype} and of the shape {shape}, not {seen}.")
+            raise ValueError(
+                f"out must be a path, or a NumPy array or memmap of {dtype} and of the shape {shape}, not {seen}."
+            )
         if not array.flags.writeable:
             raise ValueError("out is read-only. Open the memmap with mode='r+' or 'w+'.")
+    if any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2)):
+        raise ValueError(
+            "The arrays of out share memory, so that one kernel would overwrite another. Give separate ones."
+        )
     return dict(zip(names, arrays, strict=True))
 
 
@@ -171,7 +207,7 @@ def _in_threads(work: Callable, items: list, workers: int, advance: Callable[[],
 
 
 @contextmanager
-def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
+def _bar(shown: bool, total: int, done: int) -> Iterator[Callable[[], None]]:
     """A progress bar with the time left, or nothing."""
     if not shown:
         yield lambda: None
@@ -187,5 +223,5 @@ def _bar(shown: bool, total: int) -> Iterator[Callable[[], None]]:
 
     columns = TextColumn("kernel tiles"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns) as progress:
-        task = progress.add_task("", total=total)
+        task = progress.add_task("", total=total, completed=done)
         yield lambda: progress.advance(task)

@@ -27,6 +27,13 @@ def optional_width(width):
     return None if width is None else whole("width", width, least=1)
 
 
+def scales(s):
+    """How many times wider than they count the layers before and after are; only the standard parameterisation minds."""
+    if not (isinstance(s, tuple | list) and len(s) == 2):
+        raise ValueError(f"s is a pair of whole numbers, such as (1, 1), not {s!r}.")
+    return tuple(whole("s", part, least=1) for part in s)
+
+
 class _Weights(Layer):
     """What Dense and Conv share: everything but which pixels are combined."""
 
@@ -34,7 +41,7 @@ class _Weights(Layer):
     b_std: eqx.AbstractVar[float | None]
     width: eqx.AbstractVar[int | None]
     parameterization: eqx.AbstractVar[str]
-    s = (1, 1)  # how many times wider than they count the layers before and after are, in the standard parameterisation
+    s: eqx.AbstractVar[tuple[int, int]]
 
     def __check_init__(self):
         name = type(self).__name__
@@ -131,6 +138,7 @@ class Dense(_Weights):
     b_std: float | None = parameter(default=None)
     width: int | None = eqx.field(default=None, static=True, kw_only=True, converter=optional_width)
     parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
+    s: tuple[int, int] = eqx.field(default=(1, 1), static=True, kw_only=True, converter=scales)
 
     def shape(self, shape, width):
         return (*shape[:-1], self.width or width)
@@ -158,10 +166,12 @@ class Conv(_Weights):
     b_std: float | None
     width: int | None = eqx.field(static=True)
     parameterization: str = eqx.field(static=True)
+    s: tuple[int, int] = eqx.field(static=True)
 
     def __init__(
-        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk"
-    ):
+        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk",
+        s=(1, 1),
+    ):  # fmt: skip
         filter_shape = tuple(filter_shape) if np.ndim(filter_shape) else (filter_shape,)
         if not 1 <= len(filter_shape) <= 3:
             raise ValueError(
@@ -172,7 +182,7 @@ class Conv(_Weights):
         check_padding(padding)
         self.padding = padding
         self.W_std, self.b_std = number(W_std), optional_number(b_std)
-        self.width, self.parameterization = optional_width(width), parameterization
+        self.width, self.parameterization, self.s = optional_width(width), parameterization, scales(s)
 
     @property
     def steps(self) -> tuple[int, ...]:

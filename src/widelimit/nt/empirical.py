@@ -1,7 +1,9 @@
 """neural-tangents' finite networks: kernels of any function f(params, x), their averages over draws, and linearisation."""
 
+import inspect
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -9,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+
+from ..precision import in_own_precision
 
 _READINGS = ("nngp", "ntk")
 
@@ -39,9 +43,12 @@ def empirical_nngp_fn(f: Callable, trace_axes: int | Sequence[int] = (-1,), diag
     """nngp_fn(x1, x2, params): the products of outputs, averaged over `trace_axes`."""
 
     def nngp_fn(x1, x2, params, **kwargs):
-        y1, y2 = _both(lambda x, **own: f(params, x, **own), x1, x2, kwargs)
-        trace, diagonal = _axes(trace_axes, y1.ndim), _axes(diagonal_axes, y1.ndim)
-        return _contracted(y1[..., None], y2[..., None], trace, diagonal)
+        def run(x1, x2):
+            y1, y2 = _both(lambda x, **own: jnp.asarray(f(params, x, **own)), x1, x2, kwargs)
+            trace, diagonal = _axes(trace_axes, y1.ndim), _axes(diagonal_axes, y1.ndim)
+            return _contracted(y1[..., None], y2[..., None], trace, diagonal)
+
+        return _precise(run, x1, x2)
 
     return nngp_fn
 
@@ -64,15 +71,25 @@ def empirical_ntk_fn(
             leaves = jax.tree.leaves(jax.jacrev(lambda p: f(p, x, **own))(params))
             return jnp.concatenate([leaf.reshape(*shape, -1) for leaf in leaves], axis=-1)
 
-        j1, j2 = _both(jacobians, x1, x2, kwargs)
-        rank = j1.ndim - 1
-        return _contracted(j1, j2, _axes(trace_axes, rank), _axes(diagonal_axes, rank))
+        def run(x1, x2):
+            j1, j2 = _both(jacobians, x1, x2, kwargs)
+            rank = j1.ndim - 1
+            return _contracted(j1, j2, _axes(trace_axes, rank), _axes(diagonal_axes, rank))
+
+        return _precise(run, x1, x2)
 
     return ntk_fn
 
 
+def _precise(run: Callable, x1: Any, x2: Any) -> Any:
+    """run(x1, x2), for NumPy's float64 in float64. What comes of the parameters has their precision."""
+    double = all(x is None or (isinstance(x, np.ndarray) and x.dtype == np.float64) for x in (x1, x2))
+    return in_own_precision(lambda *x: run(*x), x1, x2) if double else run(x1, x2)
+
+
 def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """fn of both inputs; where a key is given, different inputs have different ones."""
+    kwargs = dict(kwargs)
     key = kwargs.pop("rng", None)
     if key is None:
         first = fn(x1, **kwargs)
@@ -91,7 +108,7 @@ def empirical_kernel_fn(
     }
 
     def kernel_fn(x1, x2, get, params, **kwargs):
-        return select(get, lambda name: functions[name](x1, x2, params, **dict(kwargs)))
+        return select(get, lambda name: functions[name](x1, x2, params, **kwargs))
 
     return kernel_fn
 
@@ -120,20 +137,25 @@ def monte_carlo_kernel_fn(
 ):
     """kernel_fn(x1, x2, get): the mean kernel of n_samples random networks; a series of them for several numbers.
 
-    The last five parameters are accepted and not needed.
+    Every network has random numbers of its own, for its weights and, where `apply_fn` takes `rng`, for its masks. The
+    parameters about batches, devices and ways are accepted and not needed.
     """
     finite = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes)
     counts = [n_samples] if isinstance(n_samples, int) else sorted(n_samples)
     if not counts or counts[0] < 1:
         raise ValueError(f"n_samples is a number of networks, 1 or more, or several such numbers, not {n_samples!r}.")
+    known = inspect.signature(apply_fn).parameters
+    takes_rng = "rng" in known or any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
 
     def kernel_fn(x1, x2=None, get=None, **kwargs):
         @jax.jit
+        def drawn(i, x1, x2):
+            weights, masks = jax.random.split(jax.random.fold_in(key, i))
+            _, params = init_fn(weights, x1.shape)
+            return finite(x1, x2, get, params, **({"rng": masks} if takes_rng else {}), **kwargs)
+
         def sample(i):
-            own = jax.random.fold_in(key, i)
-            _, params = init_fn(own, np.shape(x1))
-            options = {"rng": jax.random.fold_in(own, 1)} | kwargs if "rng" in kwargs else kwargs
-            return finite(jnp.asarray(x1), None if x2 is None else jnp.asarray(x2), get, params, **options)
+            return _precise(partial(drawn, i), x1, x2)
 
         def means():
             total = None

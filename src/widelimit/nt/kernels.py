@@ -14,34 +14,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..exact import kernel
-from ..layers import Conv, Dense, Flatten, Identity, LayerNorm
+from ..exact import ends_gaussian, kernel
 from ..network import Network
 from ..precision import checked_inputs, in_own_precision
+from ..state import STATIC
+from ..tiles import tiled
 
 _kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs"))
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Kernel:
-    """The covariances of a network's outputs, under neural-tangents' names."""
+    """The covariances of a network's outputs, under neural-tangents' names. A pytree."""
 
     nngp: Any
     ntk: Any
     cov1: Any
     cov2: Any
-    x1_is_x2: bool
-    is_gaussian: bool
-    is_input: bool
-    diagonal_batch: bool
-    diagonal_spatial: bool
-    shape1: tuple[int, ...]
-    shape2: tuple[int, ...]
-    batch_axis: int
-    channel_axis: int
+    x1_is_x2: bool = field(metadata=STATIC)
+    is_gaussian: bool = field(metadata=STATIC)
+    is_input: bool = field(metadata=STATIC)
+    diagonal_batch: bool = field(metadata=STATIC)
+    diagonal_spatial: bool = field(metadata=STATIC)
+    shape1: tuple[int | None, ...] = field(metadata=STATIC)
+    shape2: tuple[int | None, ...] = field(metadata=STATIC)
+    batch_axis: int = field(metadata=STATIC)
+    channel_axis: int = field(metadata=STATIC)
     source: tuple[Network, Any, Any] | None = field(repr=False)  # the network and the inputs that this comes from
-    is_reversed: bool = False  # spatial axes are always in order here
+    is_reversed: bool = field(default=False, metadata=STATIC)  # spatial axes are always in order here
     mask1: None = None
     mask2: None = None
 
@@ -51,14 +53,15 @@ class Kernel:
         return replace(self, **({"source": source} | changes))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelFn:
     """kernel_fn(x1, x2=None, get=None): the kernels of a network on arrays, or on the kernel of another network."""
 
     net: Network
     axes: tuple[int, int] = (0, -1)  # of the batch and the channels
+    block: int | None = None  # the most inputs along a side of a tile, set by `batch`
 
-    def __call__(self, x1_or_kernel, x2=None, get=None, *, diagonal_batch=False, diagonal_spatial=False, **unknown):
+    def __call__(self, x1_or_kernel, x2=None, get=None, *, diagonal_batch=None, diagonal_spatial=None, **unknown):
         for name in unknown:
             hint = "Masks are not offered: leave rows out instead." if name.startswith("mask") else "It is not known."
             raise TypeError(f"kernel_fn was given {name}=. {hint} Known are x2, get, diagonal_batch, diagonal_spatial.")
@@ -66,7 +69,7 @@ class KernelFn:
             if x2 is not None and get is None:  # kernel_fn(kernel, get)
                 x2, get = None, x2
             return self._after(x1_or_kernel, get)
-        return self._run(x1_or_kernel, x2, get, diagonal_batch, diagonal_spatial)
+        return self._run(x1_or_kernel, x2, get, diagonal_batch is not False, bool(diagonal_spatial))
 
     def _after(self, before: Kernel, get):
         if before.source is None:
@@ -74,7 +77,8 @@ class KernelFn:
                 "This Kernel was changed by replace, and covariances alone cannot be carried on. Use inputs."
             )
         net, x1, x2 = before.source
-        joint = KernelFn(Network((*net.layers, *self.net.layers)), (before.batch_axis, before.channel_axis))
+        axes = before.batch_axis, before.channel_axis
+        joint = KernelFn(Network((*net.layers, *self.net.layers)), axes, self.block)
         return joint._run(x1, x2, get, before.diagonal_batch, before.diagonal_spatial)
 
     def _run(self, x1, x2, get, diagonal_batch: bool, diagonal_spatial: bool):
@@ -84,26 +88,22 @@ class KernelFn:
         x1, x2 = checked_inputs(x1, x2)
         shape = self.net.shape(x1.shape[1:], None)
         pairs = len(shape) > 1 and not diagonal_spatial
-        if diagonal_batch and x2 is not None:
-            raise ValueError("diagonal_batch=True is offered for x2=None, K(x, x) of every row. Leave x2 out.")
-        need = {"nngp", "ntk", "cov1", "cov2"} if get is None else set(names)
-        run = partial(_kernel, self.net, pairs=pairs)
+        need = {"nngp", "ntk", "cov1", "cov2", "is_gaussian"} if get is None else set(names)
         found: dict[str, Any] = {"cov1": None, "cov2": None, "nngp": None, "ntk": None}
-        if need & {"nngp", "ntk"}:
-            if self._plain(x1, pairs, diagonal_batch):
-                both = self.net.kernel(x1, x2, get=tuple(n for n in ("nngp", "ntk") if n in need))
-            else:
-                both = in_own_precision(partial(run, ntk="ntk" in need, diagonal=diagonal_batch), x1, x2)
-            found |= {name: zipped(value, x1, shape, pairs, diagonal_batch) for name, value in both._asdict().items()}
+        if wanted := tuple(name for name in ("nngp", "ntk") if name in need):
+            found |= self._kernels(x1, x2, wanted, pairs, len(shape) - 1)
         for name, x in (("cov1", x1), ("cov2", x2)):
             if name in need and x is not None:
-                own = in_own_precision(partial(run, ntk=False, diagonal=True), x, None).nngp
-                found[name] = zipped(own, x, shape, pairs, True)
+                if diagonal_batch:
+                    own = in_own_precision(partial(_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None)
+                    found[name] = _zipped(own.nngp, len(shape) - 1 if pairs else 0)
+                else:
+                    found[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
         batch, channel = self.axes
         result = Kernel(
             **found,
             x1_is_x2=x2 is None,
-            is_gaussian=_ends_gaussian(self.net),
+            is_gaussian="is_gaussian" in need and ends_gaussian(self.net, x1),
             is_input=not self.net.layers,
             diagonal_batch=diagonal_batch,
             diagonal_spatial=diagonal_spatial,
@@ -118,9 +118,24 @@ class KernelFn:
         values = [getattr(result, name) for name in names]
         return values[0] if isinstance(get, str) else namedtuple("Kernel", names)(*values)
 
-    def _plain(self, x1, pairs: bool, diagonal: bool) -> bool:
-        """Whether `Network.kernel`, with its tiles for large matrices, gives just this."""
-        return isinstance(x1, np.ndarray) and not pairs and not diagonal
+    def _kernels(self, x1, x2, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
+        """The kernels named: whole, or in tiles where those were asked for or serve better."""
+        if self.block is not None and rank == 0 and (concrete := _concrete(x1, x2)) is not None:
+            found = tiled(self.net, *concrete, names, side=self.block)
+            found = found if isinstance(x1, np.ndarray) else jax.tree.map(jnp.asarray, found)
+        elif rank == 0:
+            found = self.net.kernel(x1, x2, get=names)
+        else:
+            found = in_own_precision(partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names), x1, x2)
+        return {name: _zipped(getattr(found, name), rank if pairs else 0) for name in names}
+
+
+def _concrete(x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Both inputs as NumPy arrays, or None while JAX traces them."""
+    try:
+        return np.asarray(x1), None if x2 is None else np.asarray(x2)
+    except jax.errors.TracerArrayConversionError:
+        return None
 
 
 def canonical(x: Any, axes: tuple[int, int]) -> Any:
@@ -137,23 +152,11 @@ def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
     return (jnp if isinstance(y, jax.Array) else np).moveaxis(y, (0, -1), axes)
 
 
-def zipped(value: Any, x: Any, shape: tuple, pairs: bool, diagonal: bool) -> Any:
+def _zipped(value: Any, rank: int) -> Any:
     """Pairs of pixels in neural-tangents' order: (H, H', W, W') where ours is (H, W, H', W')."""
-    rank = len(shape) - 1
-    if value is None or not pairs:
-        return value
     first = value.ndim - 2 * rank
     order = [*range(first), *(first + i + rank * side for i in range(rank) for side in (0, 1))]
-    return value.transpose(order)
-
-
-def _ends_gaussian(net: Network) -> bool:
-    for layer in reversed(net.layers):
-        if isinstance(layer, Dense | Conv):
-            return True
-        if not isinstance(layer, Flatten | LayerNorm | Identity):
-            break
-    return False
+    return value.transpose(order) if rank else value
 
 
 def _names(get: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -55,11 +55,15 @@ def _part(kernel: Any, name: str) -> Any:
     return kernel
 
 
-def _answer(get: Any, known: tuple[str, ...], compute: Callable[[str], Any]) -> Any:
+def _asked(get: Any, known: tuple[str, ...]) -> tuple[str, ...]:
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     for name in names:
         if name not in known:
             raise ValueError(f"get is None or names among {', '.join(known)}, not {get!r}.")
+    return names
+
+
+def _answer(get: Any, names: tuple[str, ...], compute: Callable[[str], Any]) -> Any:
     values = [compute(name) for name in names]
     return values[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*values)
 
@@ -92,7 +96,7 @@ def gp_inference(
             own, mixed, test = (_part(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
             return Gaussian(*linear.trained_posterior(K, y_train, cross, own, mixed, test, noise)[:2])
 
-        return _answer(get, ("nngp", "ntk", "ntkgp"), one)
+        return _answer(get, _asked(get, ("nngp", "ntk", "ntkgp")), one)
 
     return predict_fn
 
@@ -112,15 +116,26 @@ def gradient_descent_mse(
     rate = learning_rate / np.size(y_train)
 
     def predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None):
-        time = np.inf if t is None else rate * t
-        train = None if fx_train_0 is None else flow.train(time, fx_train_0)
+        time = _time(t, rate)
+        if fx_train_0 is None and fx_test_0 is None:
+            raise ValueError(
+                "Neither fx_train_0 nor fx_test_0 was given, so that there is nothing to predict. Give one."
+            )
         if fx_test_0 is None:
-            return train
+            return flow.train(time, fx_train_0)
         if k_test_train is None:
             raise ValueError("fx_test_0 was given without k_test_train, which says how test outputs move. Give it too.")
-        return train, flow.test(time, k_test_train, fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
+        test = flow.test(time, k_test_train, fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
+        return test if fx_train_0 is None else (flow.train(time, fx_train_0), test)
 
     return predict_fn
+
+
+def _time(t: Any, rate: float) -> Any:
+    """The time of a flow, whose speed is 1, from that of training; None is infinity."""
+    if t is None:
+        return np.inf
+    return rate * (np.asarray(t, np.float64) if isinstance(t, list | tuple) else t)
 
 
 def gradient_descent_mse_ensemble(
@@ -136,38 +151,41 @@ def gradient_descent_mse_ensemble(
     """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
     _check_trace_axes(trace_axes, y_train)
     rate = learning_rate / np.size(y_train)
-    train = kernel_fn(x_train, None, ("nngp", "ntk"), **kernel_fn_train_train_kwargs)
+    train: dict[str, Any] = {}  # kernels of the training rows, and flows, as they are needed
     flows: dict[str, linear.GradientFlow] = {}
 
-    def flow(name):
-        if name not in flows:
-            K = _part(train, name)
-            flows[name] = linear.gradient_flow(K, y_train, _regularized(K, diag_reg, diag_reg_absolute_scale))
-        return flows[name]
+    def add(store, x1, x2, names, options):
+        if missing := tuple(name for name in names if name not in store):
+            store |= kernel_fn(x1, x2, missing, **options)._asdict()
+
+    def shifted(name):
+        reg = _regularized(train[name], diag_reg, diag_reg_absolute_scale)
+        return train[name] + reg * np.eye(len(train[name]), dtype=train[name].dtype)
 
     def predict_fn(t=None, x_test=None, get=None, compute_cov=False, **kernel_fn_test_test_kwargs):
-        time = np.inf if t is None else rate * t
-        if x_test is None:
-            cross = test = train
-        else:
-            cross = kernel_fn(x_test, x_train, ("nngp", "ntk"), **kernel_fn_test_test_kwargs)
-            test = kernel_fn(x_test, None, "nngp", **kernel_fn_test_test_kwargs) if compute_cov else None
+        time = _time(t, rate)
+        names = _asked(get, ("nngp", "ntk"))
+        need = {*names, "nngp"} if compute_cov else {*names}
+        add(train, x_train, None, need, kernel_fn_train_train_kwargs)
+        options = kernel_fn_train_train_kwargs | kernel_fn_test_test_kwargs
+        cross: dict[str, Any] = {}
+        if x_test is not None:
+            add(cross, x_test, x_train, need, options)
+            test = kernel_fn(x_test, None, "nngp", **options) if compute_cov else None
 
         def one(name):
-            if name == "ntk":
-                mean = flow(name).train(time) if x_test is None else flow(name).test(time, cross.ntk)
-            else:
-                mean = flow(name).train(time) if x_test is None else flow(name).test(time, cross.nngp)
+            if name not in flows:
+                flows[name] = linear.gradient_flow(shifted(name), y_train)
+            flow = flows[name]
+            mean = flow.train(time) if x_test is None else flow.test(time, cross[name])
             if not compute_cov:
                 return mean
-            prior = train.nngp
-            if name == "nngp":  # a Gaussian process with noise starts with it
-                reg = _regularized(prior, diag_reg, diag_reg_absolute_scale)
-                prior = prior + reg * np.eye(len(prior), dtype=prior.dtype)
-            test_prior = _part(test, "nngp")
-            return Gaussian(mean, flow(name).covariance(time, _part(cross, name), prior, cross.nngp, test_prior))
+            prior = shifted(name) if name == "nngp" else train["nngp"]  # a Gaussian process with noise starts with it
+            if x_test is None:
+                return Gaussian(mean, flow.covariance(time, shifted(name), prior, prior, prior))
+            return Gaussian(mean, flow.covariance(time, cross[name], prior, cross["nngp"], test))
 
-        return _answer(get, ("nngp", "ntk"), one)
+        return _answer(get, names, one)
 
     return predict_fn
 

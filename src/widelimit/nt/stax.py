@@ -16,6 +16,13 @@ from .. import layers as lay
 from .. import network
 from .kernels import KernelFn, canonical, restored
 
+__all__ = [
+    "ABRelu", "Abs", "AvgPool", "Conv", "Cos", "Dense", "Dropout", "Elementwise", "ElementwiseNumerical", "Erf", "Exp",
+    "ExpNormalized", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gabor", "Gaussian", "Gelu", "GlobalAvgPool",
+    "GlobalSumPool", "Hermite", "Identity", "LayerNorm", "LeakyRelu", "Monomial", "Polynomial", "Rbf", "RectifiedMonomial",
+    "Relu", "Sigmoid_like", "Sign", "Sin", "SumPool", "Triple", "parallel", "repeat", "serial",
+]  # fmt: skip
+
 AXES = (0, -1)  # of the batch and the channels, unless a layer says otherwise
 
 
@@ -77,28 +84,14 @@ def repeat(layer: Triple, n: int) -> Triple:
     return Triple(network.repeat(found, n), axes)
 
 
-# Layers with weights. In the standard parameterisation a layer may be wider than it counts, by `s` before and after it.
+# Layers with weights. In the standard parameterisation a layer is wider than it counts, by `s` before and after it.
 
 
-class _ScaledDense(lay.Dense):
-    s: tuple[int, int] = eqx.field(default=(1, 1), static=True, kw_only=True)
-
-
-class _ScaledConv(lay.Conv):
-    s: tuple[int, int] = eqx.field(static=True)
-
-    def __init__(
-        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width, parameterization, s
-    ):  # fmt: skip
-        super().__init__(filter_shape, strides, padding, W_std, b_std, width=width, parameterization=parameterization)
-        self.s = s
-
-
-def _weights(kind: Any, scaled: Any, width: int, parameterization: str, s: tuple[int, int], *args: Any) -> Any:
+def _weights(kind: Any, width: int, parameterization: str, s: Sequence[int], *args: Any) -> Any:
     parameterization = parameterization.lower()
-    if tuple(s) == (1, 1) or parameterization == "ntk":
+    if parameterization != "standard":
         return kind(*args, width=width, parameterization=parameterization)
-    return scaled(*args, width=width * s[1], parameterization=parameterization, s=tuple(s))
+    return kind(*args, width=width * lay.scales(s)[1], parameterization=parameterization, s=s)
 
 
 def Dense(
@@ -111,7 +104,7 @@ def Dense(
     s: tuple[int, int] = (1, 1),
 ) -> Triple:
     """A fully connected layer."""
-    layer = _weights(lay.Dense, _ScaledDense, out_dim, parameterization, s, W_std, b_std)
+    layer = _weights(lay.Dense, out_dim, parameterization, s, W_std, b_std)
     return Triple(layer, (batch_axis, channel_axis))
 
 
@@ -128,9 +121,7 @@ def Conv(
 ) -> Triple:
     """A convolution in one to three dimensions."""
     axes = AXES if dimension_numbers is None else _layout(dimension_numbers)
-    layer = _weights(
-        lay.Conv, _ScaledConv, out_chan, parameterization, s, filter_shape, strides, padding.upper(), W_std, b_std
-    )
+    layer = _weights(lay.Conv, out_chan, parameterization, s, filter_shape, strides, padding.upper(), W_std, b_std)
     return Triple(layer, axes)
 
 
