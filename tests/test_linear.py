@@ -143,7 +143,6 @@ def test_hyperparameters_climb_the_likelihood():
     start = wl.serial(wl.Dense(1.0, 0.2), "erf", wl.Dense(1.0))
     fit = linear.fit_hyperparameters(start, x, y, noise=0.1)
     assert fit.converged
-    assert fit.noise > 0
     at_truth = linear.log_marginal_likelihood(truth.kernel(x, get="nngp"), y, 0.01)
     assert fit.log_likelihood >= at_truth
     found = linear.log_marginal_likelihood(fit.net.kernel(x, get="nngp"), y, fit.noise)
@@ -202,6 +201,13 @@ def test_times_in_any_order():
 
 
 BAD = {
+    "noise of each row": (lambda: linear.posterior(TRAIN.nngp, Y, noise=np.ones(12)), "noise is one variance"),
+    "velocity": (
+        lambda: linear.loss_flow(lambda f, y: 0.0, TRAIN.ntk, Y, 1.0, momentum=0.9, train_velocity=np.ones(5)),
+        "train_velocity holds outputs",
+    ),
+    "no times": (lambda: linear.loss_flow(lambda f, y: 0.0, TRAIN.ntk, Y, []), "finite times"),
+    "rate": (lambda: linear.loss_flow(lambda f, y: 0.0, TRAIN.ntk, Y, 1.0, rate=-1.0), "a rate above 0"),
     "start": (
         lambda: linear.fit_hyperparameters(NET, 1e200 * X, Y),
         "likelihood at the start is not finite",
@@ -240,3 +246,21 @@ def test_error(case):
     attempt, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         attempt()
+
+
+def test_nothing_is_no_array():
+    for attempt in (
+        lambda: linear.posterior(TRAIN.nngp, None),
+        lambda: linear.gradient_flow(TRAIN.ntk, Y).train(1.0, None),
+    ):
+        with pytest.raises(TypeError, match="is None"):
+            attempt()
+
+
+def test_whole_numbers_keep_their_digits():
+    assert linear.posterior(np.eye(2), np.array([16777217, 1])).mean[0] == 16777217
+
+
+def test_flows_tell_of_negative_eigenvalues():
+    with pytest.warns(UserWarning, match="eigenvalues down to -1 of the largest"):
+        linear.gradient_flow(-TRAIN.ntk, Y)

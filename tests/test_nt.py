@@ -54,6 +54,10 @@ def test_kernels_are_pytrees(kernel_fn, given):
     assert found.shape1 == (8, 2)
     second = stax.serial(stax.Relu(), stax.Dense(1))[2]
     np.testing.assert_allclose(jax.jit(lambda x: second(kernel_fn(x), "ntk"))(x), second(kernel_fn(x)).ntk, rtol=1e-5)
+    halves = jax.tree.map(lambda k: k / 2, kernel_fn(x))
+    np.testing.assert_allclose(halves.nngp, kernel_fn(x, None, "nngp") / 2, rtol=1e-6)
+    with pytest.raises(ValueError, match="came out of jit"):
+        second(halves)
 
 
 GAUSSIAN = {
@@ -170,6 +174,10 @@ def test_taylor_expansion(degree, given, finite, x64):
     close(nt.taylor_expand(apply_fn, params, degree)(moved, x), given[f"taylor_{degree}"])
     if degree == 1:
         close(nt.linearize(apply_fn, params)(moved, x), given["taylor_1"])
+    with jax.enable_x64(False):
+        found = nt.taylor_expand(apply_fn, params, degree)(moved, given["x_test"])
+    assert found.dtype == np.float64
+    close(found, given[f"taylor_{degree}"])
 
 
 @pytest.mark.parametrize("keep", [1.0, 0.7])
@@ -185,10 +193,20 @@ def test_monte_carlo_approaches_the_kernel(keep):
     samples = np.diff(means * np.array(counts)[:, None, None], axis=0, prepend=0)
     error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     assert np.all(np.abs(means[-1] - kernel_fn(x, None, "ntk")) < 5 * error)
-    if keep < 1:  # each network has a mask of its own: its share of kept units varies
-        assert samples.std(axis=0).min() > 0
     one = nt.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), 4)(x, None, "ntk")
     np.testing.assert_allclose(one, means[3], rtol=1e-12)
+
+
+def test_monte_carlo_draws_a_mask_for_every_network():
+    """Weights that are all 1 leave the mask as the only random thing."""
+    _, apply_fn, _ = stax.serial(stax.Dense(64), stax.Dropout(0.5), stax.Dense(1))
+
+    def init_fn(key, shape):
+        return (shape[0], 1), ({"W": jnp.ones((3, 64))}, (), {"W": jnp.ones((64, 1))})
+
+    x = np.ones((1, 3), np.float32)
+    means = np.array(list(nt.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), [1, 2, 3])(x, None, "nngp")))
+    assert len(np.unique(means)) == 3
 
 
 def test_empirical_kernels_of_functions_without_rng():
@@ -204,10 +222,11 @@ def test_pixels_and_their_order(given):
     images = given["images"]
     conv_fn = stax.serial(stax.Conv(8, (3, 3), padding="SAME", W_std=1.3, b_std=0.2), stax.Relu())[2]
     # after an odd number of convolutions neural-tangents leaves the spatial axes in reverse order
-    close(conv_fn(images[:2], images[2:], "nngp"), given["conv_nngp"].transpose(0, 1, 4, 5, 2, 3))
+    close(conv_fn(images[:2], images[2:], "nngp"), given["conv_nngp"].transpose(0, 1, 4, 5, 2, 3), 1e-10)
+    np.testing.assert_allclose(nt.batch(conv_fn, 2)(images, None, "nngp"), conv_fn(images, None, "nngp"), rtol=1e-12)
     np.testing.assert_allclose(conv_fn(images, None, "nngp"), conv_fn(images, images, "nngp"), rtol=1e-12)
-    close(conv_fn(images[:2], images[2:], "ntk", diagonal_spatial=True), given["conv_diagonal_ntk"])
-    close(conv_fn(images, None, "cov1"), given["conv_cov1"].transpose(0, 3, 4, 1, 2))
+    close(conv_fn(images[:2], images[2:], "ntk", diagonal_spatial=True), given["conv_diagonal_ntk"], 1e-10)
+    close(conv_fn(images, None, "cov1"), given["conv_cov1"].transpose(0, 3, 4, 1, 2), 1e-10)
 
 
 def test_channels_anywhere(given):
@@ -224,6 +243,23 @@ def test_channels_anywhere(given):
     np.testing.assert_allclose(first[1](params, turned), last[1](params, images), rtol=1e-12)
 
 
+def test_batch_last(given):
+    """Heights, widths and inputs anywhere: shapes of outputs and of kernels say where."""
+    numbers, axes = ("CHWN", "OIHW", "CHWN"), {"batch_axis": 3, "channel_axis": 0}
+    turned = given["images"].transpose(3, 1, 2, 0)
+    conv = stax.Conv(8, (3, 3), dimension_numbers=numbers)
+    init_fn, apply_fn, kernel_fn = stax.serial(conv, stax.Relu(), stax.AvgPool((2, 2), **axes))
+    shape, params = init_fn(jax.random.key(0), (*turned.shape[:3], -1))
+    assert shape == (8, 1, 2, -1)
+    assert apply_fn(params, turned).shape == (8, 1, 2, 3)
+    found = kernel_fn(turned, None)
+    assert (found.shape1[1:], found.batch_axis, found.channel_axis) == ((1, 2, 3), 3, 0)
+    init_fn, apply_fn, kernel_fn = stax.serial(conv, stax.Relu(), stax.GlobalAvgPool(**axes), stax.Dense(2))
+    shape, params = init_fn(jax.random.key(0), turned.shape)
+    assert shape == apply_fn(params, turned).shape == (3, 2)
+    assert kernel_fn(turned).shape1[0] == 3
+
+
 def test_standard_parameterisation_with_scales(given):
     layers = (
         stax.Dense(16, 1.4, 0.3, parameterization="standard", s=(1, 2)),
@@ -231,7 +267,7 @@ def test_standard_parameterisation_with_scales(given):
         stax.Dense(2, 1.2, 0.1, parameterization="standard", s=(2, 1)),
     )
     init_fn, apply_fn, kernel_fn = stax.serial(*layers)
-    close(kernel_fn(given["x_test"], given["x_train"], "ntk"), given["standard_ntk"])
+    close(kernel_fn(given["x_test"], given["x_train"], "ntk"), given["standard_ntk"], 1e-10)
     _, params = init_fn(jax.random.key(0), (-1, 4))
     assert params[0]["W"].shape == (4, 32)
     assert apply_fn(params, given["x_test"]).shape == (5, 2)
@@ -280,6 +316,13 @@ def test_batches_of_any_size(size, given, kernel_fn):
     np.testing.assert_allclose(single, found.ntk, rtol=1e-5)
     np.testing.assert_allclose(jax.jit(lambda x: batched(x, None, "ntk"))(rows), single, rtol=1e-5)
 
+    def total(fn, scale):
+        kernel_fn = stax.serial(stax.Dense(16, scale), stax.Erf(), stax.Dense(2))[2]
+        return jnp.sum(fn(kernel_fn)(rows, None, "ntk"))
+
+    gradients = [jax.grad(lambda s, fn=fn: total(fn, s))(1.4) for fn in (lambda k: k, lambda k: nt.batch(k, size))]
+    np.testing.assert_allclose(*gradients, rtol=1e-5)
+
 
 @pytest.mark.parametrize("size", [3, 100])
 def test_batches_of_any_kernel_function(size, given, finite):
@@ -314,6 +357,15 @@ ERRORS = {
         lambda fn, x: predict.gp_inference(fn(x, None, ("nngp",)), x)("ntk", fn(x)),
         "'ntk' is needed",
     ),
+    "twice the same": (lambda fn, x: fn(x, None, ("ntk", "ntk")), "different names"),
+    "concat in another layout": (
+        lambda fn, x: stax.serial(stax.Dense(1, channel_axis=1), stax.FanOut(2), stax.FanInConcat(1)),
+        r"FanInConcat\(1\) beside layers with batch_axis",
+    ),
+    "no start": (lambda fn, x: predict.gradient_descent(abs, fn(x), x)(1.0, predict.ODEState()), "fx_train is None"),
+    "no array": (lambda fn, x: nt.batch(lambda a, b: 1.0, 3)(x), "batch puts arrays together"),
+    "samples": (lambda fn, x: nt.monte_carlo_kernel_fn(abs, abs, None, 0), "n_samples is a whole number of 1 or more"),
+    "no parameterization": (lambda fn, x: stax.Dense(2, parameterization=None), "'ntk' or 'standard', not None"),
     "nothing to predict": (lambda fn, x: predict.gradient_descent_mse(fn(x).ntk, x)(1.0, None), "nothing to predict"),
     "scales": (lambda fn, x: stax.Dense(8, parameterization="standard", s=2), "s is a pair of whole numbers"),
     "batch size": (lambda fn, x: nt.batch(fn, -1), "batch_size is a whole number of 0 or more, not -1"),

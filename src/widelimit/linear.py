@@ -1,8 +1,9 @@
 """Prediction with kernel matrices: Gaussian processes, gradient flow, and hyperparameters by marginal likelihood.
 
 NumPy in, NumPy out, in the precision of the input; JAX arrays may be traced and differentiated. Targets are (n,) or
-(n, outputs). A matrix that is not positive definite, as that of repeated rows, is shifted by the smallest jitter that
-makes it so, and the result says by how much.
+(n, outputs). Where a matrix is factored, one that is not positive definite, as that of repeated rows, is shifted by the
+smallest jitter that makes it so; the result, or a warning, says by how much. A flow needs no jitter: it leaves directions
+without a kernel where they are.
 """
 
 import warnings
@@ -190,13 +191,23 @@ def _at_times(fn: Callable, values, vectors, y, t, *arrays):
 def gradient_flow(K, y, noise: float = 0.0) -> GradientFlow:
     """Gradient flow with the training kernel K + noise I towards the targets y."""
     K, y, _, _, noise = _checked(noise, K=K, y=y)
-    return in_own_precision(_decompose, K, y, noise)
+    flow, lowest = in_own_precision(_decompose, K, y, noise)
+    if isinstance(lowest, np.ndarray) and lowest < 0:
+        warnings.warn(
+            f"The kernel matrix of {len(K)} training rows has eigenvalues down to {lowest:.2g} of the largest. They are taken "
+            "as 0. Is it a kernel matrix?",
+            stacklevel=2,
+        )
+    return flow
 
 
 @jax.jit
 def _decompose(K, y, noise):
+    """The flow, and the lowest eigenvalue over the largest size of one; 0 where rounding explains it."""
     values, vectors = jnp.linalg.eigh(K)
-    return GradientFlow(jnp.maximum(values, 0) + noise, vectors, y)
+    lowest = jnp.min(values, initial=0) / jnp.maximum(jnp.max(abs(values), initial=0), jnp.finfo(K.dtype).tiny)
+    rounding = 10 * len(K) * jnp.finfo(K.dtype).eps
+    return GradientFlow(jnp.maximum(values, 0) + noise, vectors, y), jnp.where(lowest < -rounding, lowest, 0)
 
 
 def _decay(flow: GradientFlow, t: Array) -> tuple[Array, Array]:
@@ -231,7 +242,12 @@ def _test(flow: GradientFlow, t: Array, K_cross: Array, start: Array, start_trai
 
 def _covariance(flow, t, K_cross, prior, prior_cross, prior_test) -> Array:
     _, moved = _decay(flow, t)
-    weights = (K_cross @ flow.vectors) * moved @ flow.vectors.T  # f(t) = f(0) + weights (y - f_train(0))
+    weights = (K_cross @ flow.vectors) * moved @ flow.vectors.T
+    return _moved_covariance(weights, prior, prior_cross, prior_test)
+
+
+def _moved_covariance(weights: Array, prior: Array, prior_cross: Array, prior_test: Array) -> Array:
+    """The covariance of f(0) + weights (y - f_train(0))."""
     mixed = weights @ prior_cross.T
     return _symmetric(prior_test + weights @ prior @ weights.T - mixed - mixed.T)
 
@@ -241,8 +257,8 @@ def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: floa
 
     The limit of gradient flow in infinite time, but with K + noise I factored as in `posterior`.
     """
-    K, y, K_cross, prior_test, noise = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=prior_test)
     *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
+    K, y, K_cross, _, _ = _checked(noise, K=arrays[0], y=arrays[1], K_cross=arrays[2])
     _check_priors(len(K), len(K_cross), *arrays[3:])
     result = in_own_precision(_trained_posterior, *arrays, noise)
     _report(result.jitter, len(K))
@@ -253,9 +269,7 @@ def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: floa
 def _trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise):
     factor, jitter = _factor(K, noise)
     weights = cho_solve((factor, True), K_cross.T).T
-    mixed = weights @ prior_cross.T
-    covariance = _symmetric(prior_test + weights @ prior @ weights.T - mixed - mixed.T)
-    return Posterior(weights @ y, covariance, jitter)
+    return Posterior(weights @ y, _moved_covariance(weights, prior, prior_cross, prior_test), jitter)
 
 
 def loss_flow(
@@ -271,7 +285,7 @@ def loss_flow(
         moments = np.asarray(t, np.float64)
     except TypeError:
         moments = np.array(np.nan)
-    if not (np.all(np.isfinite(moments)) and np.all(moments >= 0)):
+    if not (moments.size and np.all(np.isfinite(moments)) and np.all(moments >= 0)):
         raise ValueError(
             f"A flow on any loss needs finite times of 0 or more, not {t!r}. For squared error use gradient_flow."
         )
@@ -279,9 +293,16 @@ def loss_flow(
     if test is not None and K_cross is None:
         raise ValueError("Test outputs were given without K_cross, which says how they move. Give it too.")
     order = np.argsort(moments.reshape(-1))
-    for name, value, rows in (("train", train, len(K)), ("test", test, 0 if K_cross is None else len(K_cross))):
+    if train is None or not rate > 0:
+        raise ValueError(
+            f"A flow starts from outputs on the training rows, with a rate above 0, not {train!r} and {rate!r}."
+        )
+    rows, tested = len(K), 0 if K_cross is None else len(K_cross)
+    starts = {"train": (train, rows), "test": (test, tested)}
+    starts |= {"train_velocity": (train_velocity, rows), "test_velocity": (test_velocity, tested)}
+    for name, (value, count) in starts.items():
         if value is not None:
-            _fits(name, value, (rows, *y.shape[1:]))
+            _fits(name, value, (count, *y.shape[1:]))
 
     def run(K, y, K_cross):
         speed = rate if momentum is None else rate**0.5
@@ -291,12 +312,11 @@ def loss_flow(
         def full(value, rows):
             return None if value is None else jnp.broadcast_to(jnp.asarray(value, K.dtype), (rows, *y.shape[1:]))
 
-        tested = None if test is None else len(K_cross)
-        state: tuple = full(train, len(K)), full(test, tested)
+        state: tuple = full(train, rows), full(test, tested)
         if momentum is not None:
             q_train = 0.0 if train_velocity is None else train_velocity
             q_test = (0.0 if test_velocity is None else test_velocity) if test is not None else None
-            state = (*state, full(q_train, len(K)), full(q_test, tested))
+            state = (*state, full(q_train, rows), full(q_test, tested))
 
         def change(state, _):
             push = slope(state[0])
@@ -335,7 +355,7 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
     Everything else, such as what Dropout keeps, stays as it is.
     """
     x, _ = checked_inputs(np.asarray(x), None)
-    _, y, _, _, noise = _checked(noise, K=np.eye(len(x)), y=np.asarray(y, np.float64))
+    _, y, _, _, noise = _checked(noise, K=np.broadcast_to(0.0, (len(x), len(x))), y=np.asarray(y, np.float64))
     if get not in ("nngp", "ntk"):
         raise ValueError(f"get is 'nngp' or 'ntk', not {get!r}.")
     paths, treedef = jax.tree_util.tree_flatten_with_path(net)
@@ -384,7 +404,9 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
 def _checked(noise: Any, K, y, K_cross=None, K_test=None) -> tuple:
     """The arrays in one precision, and an error where their shapes do not go together."""
     given = {"K": K, "y": y, "K_cross": K_cross, "K_test": K_test}
-    present = {name: value for name, value in given.items() if value is not None}
+    present = {name: value for name, value in given.items() if value is not None or name in ("K", "y")}
+    if np.shape(noise) != ():
+        raise ValueError(f"noise is one variance for all targets, not an array of the shape {np.shape(noise)}.")
     *arrays, noise = common_arrays(*present.values(), noise)
     found = dict(zip(present, arrays, strict=True))
     for name, array in [*found.items(), ("noise", noise)]:

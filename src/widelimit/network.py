@@ -133,7 +133,13 @@ class Network(Layer):
                     f"memory, progress and out need outputs without pixels, not {shape}. End with Flatten."
                 )
             budget = None if memory is None else parse_bytes(memory)
-            x1, x2 = (None if x is None else np.asarray(x) for x in (x1, x2))
+            try:
+                net, x1, x2 = jax.tree.map(float, net), np.asarray(x1), None if x2 is None else np.asarray(x2)
+            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+                raise ValueError(
+                    "memory, progress and out are for numbers, and JAX is tracing the inputs or the network. Leave them "
+                    "out inside jit and grad."
+                ) from None
             return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
         if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
             return _choose(tiled(net, x1, x2, names), get)

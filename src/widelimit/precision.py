@@ -39,6 +39,11 @@ def _as(x: Any, dtype: Any) -> Any:
 def common_arrays(*values: Any) -> list[Any]:
     """Numbers and arrays as arrays of one kind, JAX if any is, and one floating dtype; plain numbers follow the arrays."""
     with_jax = any(isinstance(value, jax.Array) for value in values)
+    double = any(isinstance(value, np.ndarray) and value.dtype == np.float64 for value in values)
+    if double and not with_jax:  # whole numbers beside float64 keep all their digits
+        values = tuple(
+            v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind in "iu" else v for v in values
+        )
     arrays = [v if isinstance(v, int | float) else _floating("an argument", v, with_jax) for v in values]
     dtypes = [v.dtype for v in arrays if not isinstance(v, int | float)]
     if with_jax:
@@ -90,6 +95,8 @@ def _floating(name: str, x: Any, with_jax: bool) -> Any:
 
 
 def _numpy(name: str, x: Any) -> np.ndarray:
+    if x is None:
+        raise TypeError(f"{name} is None, where an array of real numbers is needed.")
     if hasattr(x, "toarray"):
         raise TypeError(f"{name} is a sparse matrix, and kernels here take dense ones. Give {name}.toarray().")
     if isinstance(x, np.ma.MaskedArray):
@@ -113,7 +120,7 @@ def _numpy(name: str, x: Any) -> np.ndarray:
 
 def _refuse_complex(name: str, x: Any) -> None:
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
-        raise TypeError(f"{name} is complex ({x.dtype}), and networks here take real inputs. Give its real part.")
+        raise TypeError(f"{name} is complex ({x.dtype}), and only real numbers are taken here. Give its real part.")
 
 
 def _refuse_non_finite(name: str, x: Any) -> None:

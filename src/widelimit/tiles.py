@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from math import ceil, isfinite, isqrt, prod
 from typing import Any
 
@@ -39,7 +39,7 @@ def parse_bytes(memory: int | float | str) -> int:
     unit = None if found is None else {name.lower(): size for name, size in _UNITS.items()}.get(found[2].lower())
     try:
         return int(float(found[1]) * unit)  # type: ignore[index, operator]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"memory is a number of bytes, or text such as '2GiB', not {memory!r}.") from None
 
 
@@ -60,20 +60,26 @@ def tiled(
     other = x1 if x2 is None else x2
     shape = (len(x1), len(other))
     paths = _paths(names, out)
-    results = {} if paths else _targets(names, out, shape, x1.dtype)
+    results = {} if paths else _targets(names, out, shape, x1.dtype, (x1, other))
+    files = ResumedFiles(paths, digest(names, net, x1, x2)) if paths else None
     if 0 in shape:
         results = results or {name: np.empty(shape, x1.dtype) for name in names}
+        for name, path in zip(names, paths, strict=False):
+            np.save(path, results[name])
         return Kernels(results.get("nngp"), results.get("ntk"))
     net = jax.tree.map(float, net)
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    run, (rows, columns) = _compiled(net, x1, other, "ntk" in names, memory, workers, side)
+    if files is not None and files.sides is not None:
+        rows, columns = files.sides
+        run = _program(*_structure(net), files.sides, x1.shape[1:], x1.dtype, "ntk" in names)
+    else:
+        run, (rows, columns) = _compiled(net, x1, other, "ntk" in names, memory, workers, side)
     corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if x2 is None else 0, len(other), columns)]
-    files = None
-    if paths:
+    if files is not None:
         with jax.enable_x64(x1.dtype == np.float64):
-            start = run(net, _rows(x1[:1], 0, rows), _rows(other[:1], 0, columns))[1]  # tells functions apart
-        what = digest(names, rows, columns, net, *(np.asarray(k)[:1] for k in start if k is not None), x1, x2)
-        files = ResumedFiles(paths, shape, x1.dtype, what)
+            start = run(net, _rows(x1, 0, rows), _rows(other, 0, columns))[0]  # tells functions of one name apart
+        probe = [float(v) for name in names for v in np.asarray(getattr(start, name))[:8, :8].reshape(-1)]
+        files.open(shape, x1.dtype, (rows, columns), probe)
         results = dict(zip(names, files.arrays, strict=True))
     left = [corner for corner in corners if files is None or corner not in files.done]
 
@@ -113,10 +119,9 @@ def _compiled(
 ) -> tuple[Callable, tuple[int, int]]:
     """The program of one tile, and its sides: the best for speed, or smaller ones that fit the budget."""
     limit = largest_side(x1) if side is None else side
-    leaves, structure = jax.tree.flatten(net)
     while True:
         sides = _even(len(x1), limit), _even(len(x2), limit)
-        program = _program(structure, len(leaves), sides, x1.shape[1:], x1.dtype, ntk)
+        program = _program(*_structure(net), sides, x1.shape[1:], x1.dtype, ntk)
         need = workers * _bytes_needed(program, sum(sides), x1)
         if memory is None or need <= memory:
             return program, sides
@@ -125,6 +130,11 @@ def _compiled(
                 f"memory={memory} bytes are too few for one tile, which takes {need} on {workers} cores. Give more."
             )
         limit = max(1, min(max(sides) // 2, isqrt(max(sides) ** 2 * memory // need)))
+
+
+def _structure(net: Layer) -> tuple[Any, int]:
+    leaves, structure = jax.tree.flatten(net)
+    return structure, len(leaves)
 
 
 def _even(count: int, limit: int) -> int:
@@ -160,15 +170,17 @@ def _paths(names: tuple[str, ...], out: Any) -> list[Any]:
     given = list(out) if isinstance(out, tuple | list) else [out]
     if not all(isinstance(path, str | os.PathLike) for path in given):
         return []
-    if len({os.fspath(path) for path in given}) != len(names):
+    if len({os.path.realpath(path) for path in given}) != len(names):
         raise ValueError(f"out takes a path for each of {', '.join(names)}, and was given {out!r}.")
     return given
 
 
-def _targets(names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np.dtype) -> dict[str, np.ndarray]:
+def _targets(
+    names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[np.ndarray, ...]
+) -> dict[str, np.ndarray]:
     if out is None:
         return {name: np.empty(shape, dtype) for name in names}
-    arrays = (out,) if isinstance(out, np.ndarray) else tuple(out) if isinstance(out, tuple | list) else (out,)
+    arrays = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(arrays) != len(names):
         raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(arrays)}.")
     for array in arrays:
@@ -179,9 +191,9 @@ def _targets(names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np
             )
         if not array.flags.writeable:
             raise ValueError("out is read-only. Open the memmap with mode='r+' or 'w+'.")
-    if any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2)):
+    if any(np.may_share_memory(a, b) for a, b in [*combinations(arrays, 2), *product(arrays, inputs)]):
         raise ValueError(
-            "The arrays of out share memory, so that one kernel would overwrite another. Give separate ones."
+            "An array of out shares memory with another, or with the inputs, and would overwrite it. Give separate ones."
         )
     return dict(zip(names, arrays, strict=True))
 

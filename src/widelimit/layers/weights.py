@@ -47,7 +47,7 @@ class _Weights(Layer):
         name = type(self).__name__
         if self.parameterization not in ("ntk", "standard"):
             raise ValueError(f"{name} has the parameterization 'ntk' or 'standard', not {self.parameterization!r}.")
-        if isinstance(self.W_std, float) and self.W_std >= 32 and self.W_std.is_integer():
+        if self.width is None and isinstance(self.W_std, float) and self.W_std >= 32 and self.W_std.is_integer():
             warnings.warn(
                 f"{name}(W_std={self.W_std:g}) is a scale of the weights. Unlike in neural-tangents no width comes first; "
                 "where one is wanted, it is the keyword width=.",
@@ -119,7 +119,7 @@ class _Weights(Layer):
         return params
 
     def forward(self, params, x, key):
-        if not (isinstance(params, dict) and "W" in params):
+        if not (isinstance(params, dict) and "W" in params and (self.b_std is None or "b" in params)):
             raise ValueError(WRONG_PARAMETERS)
         W = params["W"].astype(x.dtype)
         if x.shape[-1] != W.shape[-2]:

@@ -1,7 +1,6 @@
 """neural-tangents' finite networks: kernels of any function f(params, x), their averages over draws, and linearisation."""
 
 import inspect
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
@@ -12,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..described import whole
 from ..precision import in_own_precision
+from .choosing import asked, select
 
 _READINGS = ("nngp", "ntk")
 
@@ -82,9 +83,12 @@ def empirical_ntk_fn(
 
 
 def _precise(run: Callable, x1: Any, x2: Any) -> Any:
-    """run(x1, x2), for NumPy's float64 in float64. What comes of the parameters has their precision."""
-    double = all(x is None or (isinstance(x, np.ndarray) and x.dtype == np.float64) for x in (x1, x2))
-    return in_own_precision(lambda *x: run(*x), x1, x2) if double else run(x1, x2)
+    """run(x1, x2), NumPy's floats in their own precision. What comes of the parameters has theirs."""
+    given = [x for x in (x1, x2) if x is not None]
+    if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in given):
+        return run(x1, x2)
+    dtype = np.result_type(*given)
+    return in_own_precision(run, *(None if x is None else x.astype(dtype, copy=False) for x in (x1, x2)))
 
 
 def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -108,18 +112,9 @@ def empirical_kernel_fn(
     }
 
     def kernel_fn(x1, x2, get, params, **kwargs):
-        return select(get, lambda name: functions[name](x1, x2, params, **kwargs))
+        return select(get, asked(get, _READINGS), lambda name: functions[name](x1, x2, params, **kwargs))
 
     return kernel_fn
-
-
-def select(get: Any, compute: Callable[[str], Any]) -> Any:
-    """One array for a name, a named tuple for several, of "nngp" and "ntk"; None means both."""
-    names = _READINGS if get is None else (get,) if isinstance(get, str) else tuple(get)
-    if not names or any(name not in _READINGS for name in names):
-        raise ValueError(f"get is None, 'nngp', 'ntk' or a tuple of these, not {get!r}.")
-    values = [compute(name) for name in names]
-    return values[0] if isinstance(get, str) else namedtuple("Kernel", names)(*values)
 
 
 def monte_carlo_kernel_fn(
@@ -135,19 +130,23 @@ def monte_carlo_kernel_fn(
     vmap_axes: Any = None,
     implementation: Any = None,
 ):
-    """kernel_fn(x1, x2, get): the mean kernel of n_samples random networks; a series of them for several numbers.
+    """kernel_fn(x1, x2, get): the mean kernel of n_samples random networks; a series of them for several, rising numbers.
 
     Every network has random numbers of its own, for its weights and, where `apply_fn` takes `rng`, for its masks. The
     parameters about batches, devices and ways are accepted and not needed.
     """
     finite = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes)
-    counts = [n_samples] if isinstance(n_samples, int) else sorted(n_samples)
-    if not counts or counts[0] < 1:
-        raise ValueError(f"n_samples is a number of networks, 1 or more, or several such numbers, not {n_samples!r}.")
+    single = not isinstance(n_samples, Iterable)
+    several = n_samples if isinstance(n_samples, Iterable) else [n_samples]
+    counts = sorted({whole("n_samples", count, least=1) for count in several})
+    if not counts:
+        raise ValueError("n_samples is a number of networks, or several such numbers, and holds none.")
     known = inspect.signature(apply_fn).parameters
     takes_rng = "rng" in known or any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
 
     def kernel_fn(x1, x2=None, get=None, **kwargs):
+        kwargs.pop("rng", None)  # every network has its own
+
         @jax.jit
         def drawn(i, x1, x2):
             weights, masks = jax.random.split(jax.random.fold_in(key, i))
@@ -164,7 +163,7 @@ def monte_carlo_kernel_fn(
                 if i + 1 in counts:
                     yield jax.tree.map(lambda value, n=i + 1: value / n, total)
 
-        return next(means()) if isinstance(n_samples, int) else means()
+        return next(means()) if single else means()
 
     return kernel_fn
 
@@ -177,7 +176,12 @@ def linearize(f: Callable, params: Any) -> Callable:
 def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
     """f to the given order in its parameters around `params`."""
 
-    def expanded(new, *args, **kwargs):
+    degree = whole("degree", degree)
+
+    def expanded(new, x, *args, **kwargs):
+        return _precise(lambda x, _: along_parameters(new, x, *args, **kwargs), x, None)
+
+    def along_parameters(new, *args, **kwargs):
         step = jax.tree.map(jnp.subtract, new, params)
 
         def along(derivative: Callable) -> Callable:

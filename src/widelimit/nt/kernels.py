@@ -4,8 +4,6 @@ A `Kernel` remembers the inputs and the network that made it: given to the next 
 together and computed from the inputs, so nothing but the description is ever carried on.
 """
 
-from collections import namedtuple
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,15 +17,20 @@ from ..network import Network
 from ..precision import checked_inputs, in_own_precision
 from ..state import STATIC
 from ..tiles import tiled
+from .blocks import in_blocks
+from .choosing import asked, select
 
 _kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs"))
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
 
-@jax.tree_util.register_dataclass
+@jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Kernel:
-    """The covariances of a network's outputs, under neural-tangents' names. A pytree."""
+    """The covariances of a network's outputs, under neural-tangents' names.
+
+    A pytree of its four arrays. One that went through a transformation of JAX has lost its `source`.
+    """
 
     nngp: Any
     ntk: Any
@@ -47,10 +50,23 @@ class Kernel:
     mask1: None = None
     mask2: None = None
 
+    def tree_flatten(self):
+        """The arrays, and everything else but the source."""
+        rest = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in (*_ARRAYS, "source")}
+        return tuple(getattr(self, name) for name in _ARRAYS), tuple(rest.items())
+
+    @classmethod
+    def tree_unflatten(cls, rest, arrays):
+        """Put together again."""
+        return cls(**dict(zip(_ARRAYS, arrays, strict=True)), **dict(rest), source=None)
+
     def replace(self, **changes: Any) -> "Kernel":
         """A copy with other entries; one whose covariances were changed cannot be propagated further."""
         source = None if any(name in _ARRAYS for name in changes) else self.source
         return replace(self, **({"source": source} | changes))
+
+
+_NAMES = tuple(name for name in Kernel.__dataclass_fields__ if name != "source")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +90,8 @@ class KernelFn:
     def _after(self, before: Kernel, get):
         if before.source is None:
             raise ValueError(
-                "This Kernel was changed by replace, and covariances alone cannot be carried on. Use inputs."
+                "This Kernel was changed by replace, or came out of jit, and covariances alone cannot be carried on. Use "
+                "inputs, or put both kernel functions into one jitted function."
             )
         net, x1, x2 = before.source
         axes = before.batch_axis, before.channel_axis
@@ -82,7 +99,7 @@ class KernelFn:
         return joint._run(x1, x2, get, before.diagonal_batch, before.diagonal_spatial)
 
     def _run(self, x1, x2, get, diagonal_batch: bool, diagonal_spatial: bool):
-        names = _names(get)
+        names = () if get is None else asked(get, _NAMES)
         source = (self.net, x1, x2)
         x1, x2 = (None if x is None else canonical(x, self.axes) for x in (x1, x2))
         x1, x2 = checked_inputs(x1, x2)
@@ -100,6 +117,7 @@ class KernelFn:
                 else:
                     found[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
         batch, channel = self.axes
+        moved = len(shape) + 1 == x1.ndim
         result = Kernel(
             **found,
             x1_is_x2=x2 is None,
@@ -107,34 +125,36 @@ class KernelFn:
             is_input=not self.net.layers,
             diagonal_batch=diagonal_batch,
             diagonal_spatial=diagonal_spatial,
-            shape1=(len(x1), *shape),
-            shape2=(len(x1 if x2 is None else x2), *shape),
-            batch_axis=batch,
-            channel_axis=channel,
+            shape1=self._restored((len(x1), *shape), x1.ndim),
+            shape2=self._restored((len(x1 if x2 is None else x2), *shape), x1.ndim),
+            batch_axis=batch if moved else 0,
+            channel_axis=channel if moved else -1,
             source=source,
         )
-        if get is None:
-            return result
-        values = [getattr(result, name) for name in names]
-        return values[0] if isinstance(get, str) else namedtuple("Kernel", names)(*values)
+        return result if get is None else select(get, names, partial(getattr, result))
+
+    def _restored(self, shape: tuple[int | None, ...], rank: int) -> tuple[int | None, ...]:
+        """The shape of outputs with batch and channels where they were in the inputs, if they have as many axes."""
+        return restored_shape(shape, self.axes) if len(shape) == rank else shape
 
     def _kernels(self, x1, x2, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
         """The kernels named: whole, or in tiles where those were asked for or serve better."""
-        if self.block is not None and rank == 0 and (concrete := _concrete(x1, x2)) is not None:
-            found = tiled(self.net, *concrete, names, side=self.block)
+        if rank > 0:
+            run = partial(in_own_precision, partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names))
+            found = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
+        elif self.block is not None and (concrete := _concrete(self.net, x1, x2)) is not None:
+            found = tiled(*concrete, names, side=self.block)
             found = found if isinstance(x1, np.ndarray) else jax.tree.map(jnp.asarray, found)
-        elif rank == 0:
-            found = self.net.kernel(x1, x2, get=names)
         else:
-            found = in_own_precision(partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names), x1, x2)
+            found = self.net.kernel(x1, x2, get=names)
         return {name: _zipped(getattr(found, name), rank if pairs else 0) for name in names}
 
 
-def _concrete(x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Both inputs as NumPy arrays, or None while JAX traces them."""
+def _concrete(net: Network, x1: Any, x2: Any) -> tuple[Network, np.ndarray, np.ndarray | None] | None:
+    """A network of numbers and both inputs as NumPy arrays, or None while JAX traces any of them."""
     try:
-        return np.asarray(x1), None if x2 is None else np.asarray(x2)
-    except jax.errors.TracerArrayConversionError:
+        return jax.tree.map(float, net), np.asarray(x1), None if x2 is None else np.asarray(x2)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
         return None
 
 
@@ -152,19 +172,16 @@ def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
     return (jnp if isinstance(y, jax.Array) else np).moveaxis(y, (0, -1), axes)
 
 
+def restored_shape(shape: tuple, axes: tuple[int, int]) -> tuple:
+    """A shape (batch, ..., channels) with these two at `axes`."""
+    moved = list(shape[1:-1])
+    for axis, size in sorted(zip((a % len(shape) for a in axes), (shape[0], shape[-1]), strict=True)):
+        moved.insert(axis, size)
+    return tuple(moved)
+
+
 def _zipped(value: Any, rank: int) -> Any:
     """Pairs of pixels in neural-tangents' order: (H, H', W, W') where ours is (H, W, H', W')."""
     first = value.ndim - 2 * rank
     order = [*range(first), *(first + i + rank * side for i in range(rank) for side in (0, 1))]
     return value.transpose(order) if rank else value
-
-
-def _names(get: str | Sequence[str] | None) -> tuple[str, ...]:
-    known = tuple(name for name in Kernel.__dataclass_fields__ if name != "source")
-    names = (
-        () if get is None else (get,) if isinstance(get, str) else tuple(get) if isinstance(get, Sequence) else (get,)
-    )
-    for name in names:
-        if name not in known:
-            raise ValueError(f"get is None, a name or a tuple of names among {', '.join(known)}, not {get!r}.")
-    return names

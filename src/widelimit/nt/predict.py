@@ -4,7 +4,6 @@ The loss is half the mean squared error over all targets and outputs, so that a 
 they have in neural-tangents.
 """
 
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import linear
+from .choosing import asked, select
 
 
 class Gaussian(NamedTuple):
@@ -38,7 +38,7 @@ def _regularized(K: Any, diag_reg: float, absolute: bool) -> Any:
 
 def _check_trace_axes(trace_axes: int | Sequence[int], y: Any) -> None:
     given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
-    if [axis % np.ndim(y) for axis in given] != [np.ndim(y) - 1] or np.ndim(y) != 2:
+    if np.ndim(y) != 2 or given not in ((-1,), (1,)):
         raise ValueError(
             f"Predictions are offered for targets (n, outputs) and trace_axes=(-1,), and were given {np.shape(y)} and "
             f"{trace_axes!r}. A single output is y[:, None]."
@@ -53,19 +53,6 @@ def _part(kernel: Any, name: str) -> Any:
             raise ValueError(f"{name!r} is needed, and the kernel given has none. Compute it with get=('nngp', 'ntk').")
         return found
     return kernel
-
-
-def _asked(get: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-    for name in names:
-        if name not in known:
-            raise ValueError(f"get is None or names among {', '.join(known)}, not {get!r}.")
-    return names
-
-
-def _answer(get: Any, names: tuple[str, ...], compute: Callable[[str], Any]) -> Any:
-    values = [compute(name) for name in names]
-    return values[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*values)
 
 
 def gp_inference(
@@ -96,7 +83,7 @@ def gp_inference(
             own, mixed, test = (_part(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
             return Gaussian(*linear.trained_posterior(K, y_train, cross, own, mixed, test, noise)[:2])
 
-        return _answer(get, _asked(get, ("nngp", "ntk", "ntkgp")), one)
+        return select(get, asked(get, ("nngp", "ntk", "ntkgp")), one, "Gaussians")
 
     return predict_fn
 
@@ -111,6 +98,7 @@ def gradient_descent_mse(
 ) -> Callable:
     """predict_fn(t, fx_train_0, fx_test_0, k_test_train): outputs after time t of gradient flow; t=None is infinity."""
     _check_trace_axes(trace_axes, y_train)
+    k_train_train = _part(k_train_train, "ntk")
     noise = _regularized(k_train_train, diag_reg, diag_reg_absolute_scale)
     flow = linear.gradient_flow(k_train_train, y_train, noise)
     rate = learning_rate / np.size(y_train)
@@ -125,7 +113,7 @@ def gradient_descent_mse(
             return flow.train(time, fx_train_0)
         if k_test_train is None:
             raise ValueError("fx_test_0 was given without k_test_train, which says how test outputs move. Give it too.")
-        test = flow.test(time, k_test_train, fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
+        test = flow.test(time, _part(k_test_train, "ntk"), fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
         return test if fx_train_0 is None else (flow.train(time, fx_train_0), test)
 
     return predict_fn
@@ -164,7 +152,7 @@ def gradient_descent_mse_ensemble(
 
     def predict_fn(t=None, x_test=None, get=None, compute_cov=False, **kernel_fn_test_test_kwargs):
         time = _time(t, rate)
-        names = _asked(get, ("nngp", "ntk"))
+        names = asked(get, ("nngp", "ntk"))
         need = {*names, "nngp"} if compute_cov else {*names}
         add(train, x_train, None, need, kernel_fn_train_train_kwargs)
         options = kernel_fn_train_train_kwargs | kernel_fn_test_test_kwargs
@@ -185,7 +173,7 @@ def gradient_descent_mse_ensemble(
                 return Gaussian(mean, flow.covariance(time, shifted(name), prior, prior, prior))
             return Gaussian(mean, flow.covariance(time, cross[name], prior, cross["nngp"], test))
 
-        return _answer(get, names, one)
+        return select(get, names, one, "Gaussians")
 
     return predict_fn
 
@@ -204,11 +192,16 @@ def gradient_descent(
     def predict_fn(t=None, fx_train_or_state_0=0.0, fx_test_0=None, k_test_train=None):
         given = fx_train_or_state_0
         state = given if isinstance(given, ODEState) else ODEState(given, fx_test_0)
+        if state.fx_train is None:
+            raise ValueError(
+                "The flow starts from outputs on the training rows, and fx_train is None. Give 0.0 or an array."
+            )
         if state.fx_test is not None and k_test_train is None:
             raise ValueError("Test outputs were given without k_test_train, which says how they move. Give it too.")
         end = linear.loss_flow(
-            loss, k_train_train, y_train, t, state.fx_train, state.fx_test, k_test_train, learning_rate, momentum,
-            state.qx_train, state.qx_test,
+            loss, _part(k_train_train, "ntk"), y_train, t, state.fx_train, state.fx_test,
+            None if k_test_train is None else _part(k_test_train, "ntk"), learning_rate, momentum, state.qx_train,
+            state.qx_test,
         )  # fmt: skip
         if isinstance(given, ODEState) or momentum is not None:
             return ODEState(*end)
@@ -221,7 +214,7 @@ def max_learning_rate(
     ntk_train_train: Any, y_train_size: int | None = None, momentum: float = 0.0, eps: float = 1e-12
 ) -> float:
     """The largest learning rate of gradient descent, with momentum, on half the mean squared error that converges."""
-    K = np.asarray(ntk_train_train, np.float64)
+    K = np.asarray(_part(ntk_train_train, "ntk"), np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"ntk_train_train is a square matrix, (n, n), and has the shape {K.shape}.")
     size = len(K) if y_train_size is None else y_train_size

@@ -9,12 +9,13 @@ from math import factorial, sqrt
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from .. import activations as act
 from .. import layers as lay
 from .. import network
-from .kernels import KernelFn, canonical, restored
+from .kernels import KernelFn, canonical, restored, restored_shape
 
 __all__ = [
     "ABRelu", "Abs", "AvgPool", "Conv", "Cos", "Dense", "Dropout", "Elementwise", "ElementwiseNumerical", "Erf", "Exp",
@@ -38,10 +39,9 @@ class Triple(tuple):
 
         def init_fn(rng, input_shape):
             shape = np.moveaxis(np.broadcast_to(0, [max(size, 0) for size in input_shape]), axes, AXES).shape
-            output = np.broadcast_to(0, (shape[0], *net.output_shape(shape[1:])))
-            output_shape = list(restored(output, axes, len(shape)).shape)
-            output_shape[axes[0]] = input_shape[axes[0]]  # -1 where the number of inputs is left open
-            return tuple(output_shape), net.init(rng, shape[1:])
+            # the batch may be -1, where the number of inputs is left open
+            output = (input_shape[axes[0]], *net.output_shape(shape[1:]))
+            return restored_shape(output, axes) if len(output) == len(shape) else output, net.init(rng, shape[1:])
 
         def apply_fn(params, inputs, rng=None, **unknown):
             if unknown:
@@ -63,7 +63,15 @@ def _unwrapped(triples: Sequence[Any]) -> tuple[list[Any], tuple[int, int]]:
     said = {triple.axes for triple in triples} - {AXES}
     if len(said) > 1:
         raise ValueError(f"Layers with different batch_axis and channel_axis, {said}. Give all layers the same.")
-    return [triple.layer for triple in triples], next(iter(said), AXES)
+    layers = [triple.layer for triple in triples]
+    if said:
+        for part in jax.tree.leaves(layers, is_leaf=lambda part: isinstance(part, lay.FanInConcat)):
+            if isinstance(part, lay.FanInConcat) and part.axis != -1:
+                raise ValueError(
+                    f"FanInConcat({part.axis}) beside layers with batch_axis and channel_axis {said}. The channels are -1 "
+                    "here, wherever they are in the inputs; for spatial axes put the channels last."
+                )
+    return layers, next(iter(said), AXES)
 
 
 def serial(*layers: Triple) -> Triple:
@@ -88,6 +96,8 @@ def repeat(layer: Triple, n: int) -> Triple:
 
 
 def _weights(kind: Any, width: int, parameterization: str, s: Sequence[int], *args: Any) -> Any:
+    if not isinstance(parameterization, str):
+        raise ValueError(f"parameterization is 'ntk' or 'standard', not {parameterization!r}.")
     parameterization = parameterization.lower()
     if parameterization != "standard":
         return kind(*args, width=width, parameterization=parameterization)
