@@ -8,13 +8,13 @@ import widelimit as wl
 SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
-    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "layers", "exact",
-    "resumed", "tiles",    "finite", "network", "nets", "linear", "nt", "stax", "demo",
+    "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
+    "layers", "exact", "progress", "resumed", "tiles", "sketched",    "finite", "network", "nets", "linear", "nt", "stax", "demo",
 ]  # fmt: skip
 HEAVY = {
     "sklearn": {"demo"},
     "matplotlib": {"demo"},
-    "rich": {"demo", "tiles"},
+    "rich": {"demo", "progress"},
     "typer": set(),
     "optax": set(),
     "dask": set(),

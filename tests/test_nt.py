@@ -47,6 +47,15 @@ def test_kernel_functions_unpack_and_choose(kernel_fn, given):
     assert kernel_fn(x, None, "ntk", diagonal_batch=True).shape == (8, 8)
 
 
+def test_equal_inputs_are_one(given):
+    """As in neural-tangents: masks of Dropout are shared where both inputs are the same."""
+    kernel_fn = stax.serial(stax.Dense(4), stax.Relu(), stax.Dropout(0.7), stax.Dense(1))[2]
+    x = given["x_train"]
+    np.testing.assert_array_equal(kernel_fn(x, x.copy(), "nngp"), kernel_fn(x, None, "nngp"))
+    assert kernel_fn(x, x).asdict()["x1_is_x2"]
+    stax.serial(stax.Dense(4), stax.Dropout(0.7, "test"), stax.Relu(), stax.Dense(1))[2](x)
+
+
 def test_kernels_are_pytrees(kernel_fn, given):
     x = jnp.asarray(given["x_train"], jnp.float32)
     found = jax.jit(kernel_fn)(x)
@@ -122,6 +131,27 @@ def test_gradient_descent_mse(t, given, kernels, kernel_fn):
     assert ensemble(t, given["x_test"])._fields == ("nngp", "ntk")
 
 
+def test_kernels_with_output_axes(given, finite):
+    """trace_axes=(): every pair of outputs has a kernel of its own, and predictions those of one large matrix."""
+    apply_fn, params = finite
+    x, z, y = given["x_train"], given["x_test"], given["y"]
+    ntk_fn = nt.empirical_ntk_fn(apply_fn, trace_axes=())
+    K, cross, test = ntk_fn(x, None, params), ntk_fn(z, x, params), ntk_fn(z, None, params)
+    big, wide = (k.transpose(0, 2, 1, 3).reshape(2 * len(k), -1) for k in (K, cross))
+    solved = wide @ np.linalg.solve(big + 0.1 * np.eye(16), y.reshape(-1))
+    found = predict.gp_inference(K, y, 0.1, True, trace_axes=())("ntkgp", cross, test)
+    close(found.mean, solved.reshape(5, 2), 1e-6)  # the parameters are float32
+    assert found.covariance.shape == (5, 5, 2, 2)
+    flow = predict.gradient_descent_mse(K, y, diag_reg=0.1, diag_reg_absolute_scale=True, trace_axes=())
+    close(flow(None, 0.0, 0.0, cross)[1], solved.reshape(5, 2), 1e-6)
+    short = predict.gradient_descent(lambda f, y: ((f - y) ** 2).mean() / 2, K, y, trace_axes=())(3.0)
+    close(short, predict.gradient_descent_mse(K, y, trace_axes=())(3.0), 1e-6)
+    np.testing.assert_allclose(predict.max_learning_rate(K, y.size), predict.max_learning_rate(big, y.size), rtol=1e-10)
+    images = np.stack([y, 2 * y], axis=-1)  # targets with two traced axes
+    both = predict.gp_inference(big[:8, :8], images, 0.1, trace_axes=(-1, -2))
+    assert both("nngp", big[:3, :8]).shape == (3, 2, 2)
+
+
 @pytest.mark.parametrize("momentum", [None, 0.9])
 def test_gradient_descent(momentum, given, kernels):
     train, cross, _ = kernels
@@ -129,6 +159,9 @@ def test_gradient_descent(momentum, given, kernels):
     state = flow(2.0, predict.ODEState(0.0, 0.0), None, cross.ntk)
     close(state.fx_train, given[f"flow_{momentum}_train"], 1e-6)  # both integrate to some 1e-8
     close(state.fx_test, given[f"flow_{momentum}_test"], 1e-6)
+    train, test = flow(2.0, 0.0, 0.0, cross.ntk)
+    close(train, state.fx_train, 1e-12)
+    close(test, state.fx_test, 1e-12)
 
 
 def test_max_learning_rate(given, kernels):
@@ -339,7 +372,10 @@ def test_batches_of_any_kernel_function(size, given, finite):
 
 ERRORS = {
     "get": (lambda fn, x: fn(x, None, "ntkk"), "get is None, a name"),
-    "keyword": (lambda fn, x: fn(x, None, "ntk", mask_constant=0.0), "mask_constant.*Masks are not offered"),
+    "keyword": (
+        lambda fn, x: fn(x, None, "ntk", mask_constant=0.0),
+        "mask_constant.*Masks and patterns are not offered",
+    ),
     "not offered": (lambda fn, x: stax.ConvTranspose(3, (3, 3)), "ConvTranspose.*not offered. The nearest is Conv"),
     "not offered here": (lambda fn, x: nt.empirical_ntk_vp_fn, "nearest is empirical_ntk_fn"),
     "not known": (lambda fn, x: wl.stax.Dens, "has no 'Dens'"),
@@ -356,6 +392,20 @@ ERRORS = {
     "kernel without ntk": (
         lambda fn, x: predict.gp_inference(fn(x, None, ("nngp",)), x)("ntk", fn(x)),
         "'ntk' is needed",
+    ),
+    "a list": (lambda fn, x: fn([x, x]), "one array of inputs"),
+    "regularisation": (lambda fn, x: predict.gradient_descent_mse(fn(x), x, diag_reg=-1.0), "diag_reg is 0 or more"),
+    "trace of a kernel": (lambda fn, x: predict.gradient_descent_mse(fn(x), x, trace_axes=()), "Is trace_axes that"),
+    "axis": (lambda fn, x: stax.Dense(2, channel_axis=5)[2](x), "an input has 2 axes"),
+    "layouts": (lambda fn, x: stax.Conv(2, (3, 3), dimension_numbers=("NCHW", "OIHW")), "three layouts"),
+    "elsewhere": (lambda fn, x: stax.Tanh, r"stax.Triple\(widelimit.Tanh\(\)\)"),
+    "outputs": (
+        lambda fn, x: nt.empirical_ntk_fn(lambda p, x: {"a": p * x})(x, None, 1.0),
+        "one array of outputs here, and gave dict",
+    ),
+    "traced and diagonal": (
+        lambda fn, x: nt.empirical_nngp_fn(lambda p, x: x, (-1,), (-1,))(x, None, ()),
+        "in common",
     ),
     "twice the same": (lambda fn, x: fn(x, None, ("ntk", "ntk")), "different names"),
     "concat in another layout": (

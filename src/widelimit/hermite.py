@@ -89,6 +89,12 @@ def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[
     return jnp.moveaxis(r, 0, -1)
 
 
+def derivative_coefficients(r: Float[Array, "*a l"], std: Float[Array, "*a"]) -> Array:
+    """r'_l(a) = sqrt(l + 1) r_{l+1}(a) / a of the derivative of a continuous function; 0 where a is."""
+    order = jnp.sqrt(jnp.arange(1, r.shape[-1], dtype=std.dtype))
+    return order * safe_divide(r[..., 1:], std[..., None])
+
+
 def series(r1: Float[Array, "*a l"], r2: Float[Array, "*b l"], c: Float[Array, "*c"]) -> Array:
     """The sum of r1_l r2_l c^l, by Horner's rule from the highest degree down."""
     terms = jnp.moveaxis(r1, -1, 0)[::-1], jnp.moveaxis(r2, -1, 0)[::-1]

@@ -94,6 +94,18 @@ class Network(Layer):
             x = layer.forward(own, x, k)
         return x
 
+    def sketch(self, key, features):
+        drawn = []
+        for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
+            drawn.append(layer.sketch(own, features))
+            features = jax.eval_shape(layer.features, drawn[-1], features)
+        return tuple(drawn)
+
+    def features(self, drawn, features):
+        for layer, own in zip(self.layers, drawn, strict=True):
+            features = layer.features(own, features)
+        return features
+
     # What users call.
 
     def kernel(

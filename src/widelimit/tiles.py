@@ -7,9 +7,8 @@ computed. Several are in work at a time, one for each core.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import combinations, islice, product
 from math import ceil, isfinite, isqrt, prod
@@ -20,6 +19,7 @@ import numpy as np
 
 from .exact import Kernels, tile
 from .layers import Layer
+from .progress import bar
 from .resumed import ResumedFiles, digest
 
 _UNITS = {"": 1, "B": 1} | {
@@ -101,7 +101,7 @@ def tiled(
         if files is not None:
             files.record(corner)
 
-    with _bar(progress, len(corners), len(corners) - len(left)) as advance:
+    with bar("kernel tiles", progress, len(corners), len(corners) - len(left)) as advance:
         _in_threads(work, left, workers, advance)
     if files is not None:
         results = dict(zip(names, files.finish(), strict=True))
@@ -216,24 +216,3 @@ def _in_threads(work: Callable, items: list, workers: int, advance: Callable[[],
         finally:
             for future in running:
                 future.cancel()
-
-
-@contextmanager
-def _bar(shown: bool, total: int, done: int) -> Iterator[Callable[[], None]]:
-    """A progress bar with the time left, or nothing."""
-    if not shown:
-        yield lambda: None
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = TextColumn("kernel tiles"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns) as progress:
-        task = progress.add_task("", total=total, completed=done)
-        yield lambda: progress.advance(task)

@@ -23,7 +23,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from ..described import Described, whole
-from ..numerics import ULPS, cosine, safe_divide, safe_sqrt
+from ..hermite import derivative_coefficients
+from ..numerics import ULPS, cosine, derivative, safe_divide, safe_sqrt
 from ..precision import common_arrays, in_own_precision
 
 
@@ -45,6 +46,39 @@ class Activation(Described):
     @abstractmethod
     def r(self, std: Array, degree: int) -> Array:
         """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
+
+    def r_slope(self, std: Array, degree: int) -> Array:
+        """The same of the derivative: k_slope = sum of r'_l(a) r'_l(b) c^l."""
+        return derivative_coefficients(self.r(std, degree + 1), std)
+
+    # Random features f(std t) of a normal t. Most activations are one function; a kernel that belongs to none may still
+    # be that of several.
+
+    @property
+    def part_count(self) -> int:
+        """How many functions `parts` gives."""
+        return 1
+
+    @property
+    def has_function(self) -> bool:
+        """Whether `parts` are known, and not only the kernel."""
+        return True
+
+    def parts(self, std: Array, t: Array) -> tuple[Array, ...]:
+        """Functions of a normal t whose products, added up, have the mean k."""
+        return (self.fn(std * t),)
+
+    def slope_parts(self, std: Array, t: Array) -> tuple[Array, ...]:
+        """The same of k_slope."""
+        return (derivative(self.fn)(std * t),)
+
+    def part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
+        """The Hermite coefficients of each part."""
+        return (self.r(std, degree),)
+
+    def slope_part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
+        """The Hermite coefficients of each slope part."""
+        return (self.r_slope(std, degree),)
 
     def k_derivative(self, a: Array, b: Array, c: Array) -> Array:
         """dk/dcov at fixed a and b: `k_slope`, unless f jumps."""

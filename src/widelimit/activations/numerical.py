@@ -37,6 +37,9 @@ class Numerical(Activation):
     def r(self, std, degree):
         return radial(self.fn, std, degree, self.bends())
 
+    def r_slope(self, std, degree):
+        return radial(derivative(self.fn), std, degree, self.bends())
+
 
 class _Smooth(Numerical):
     def bends(self):

@@ -44,6 +44,10 @@ class FromDual(Activation):
             "FromDual knows the kernel of an activation, not its function. Use Elementwise(fn) to apply it."
         )
 
+    @property
+    def has_function(self):
+        return False
+
     def _at(self, a, b, c):
         # A formula that divides by the standard deviations meets its limit at 0, not 0/0.
         tiny = jnp.finfo(c.dtype).tiny ** 0.25
@@ -161,6 +165,38 @@ class Affine(Activation):
         return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)
 
     def r(self, std, degree):
-        signs = jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
-        r = self.A * signs * self.activation.r(abs(self.B) * std, degree)
+        r = self.A * self._signs(degree) * self.activation.r(abs(self.B) * std, degree)
         return r.at[..., 0].add(self.C)
+
+    def r_slope(self, std, degree):
+        return self.A * self.B * self._signs(degree) * self.activation.r_slope(abs(self.B) * std, degree)
+
+    @property
+    def has_function(self):
+        return self.activation.has_function
+
+    @property
+    def part_count(self):
+        return self.activation.part_count
+
+    def _signs(self, degree):
+        return jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
+
+    def _turned(self, std, t):
+        return abs(self.B) * std, jnp.where(jnp.asarray(self.B) < 0, -t, t)
+
+    def parts(self, std, t):
+        first, *others = (self.A * part for part in self.activation.parts(*self._turned(std, t)))
+        return first + self.C, *others
+
+    def slope_parts(self, std, t):
+        return tuple(self.A * self.B * part for part in self.activation.slope_parts(*self._turned(std, t)))
+
+    def part_r(self, std, degree):
+        scale = self.A * self._signs(degree)
+        first, *others = (scale * r for r in self.activation.part_r(abs(self.B) * std, degree))
+        return first.at[..., 0].add(self.C), *others
+
+    def slope_part_r(self, std, degree):
+        scale = self.A * self.B * self._signs(degree)
+        return tuple(scale * r for r in self.activation.slope_part_r(abs(self.B) * std, degree))

@@ -98,6 +98,9 @@ class Sign(Activation):
     def r(self, std, degree):
         return constants([2 * rectified_coefficient(0, l) - (l == 0) for l in range(degree + 1)], std)
 
+    def r_slope(self, std, degree):
+        return constants([0.0] * (degree + 1), std)
+
 
 class RectifiedMonomial(Activation):
     """t^degree on the right of 0 and 0 on its left; degree 0 is the step, whose slope is 0 by convention."""
@@ -124,6 +127,9 @@ class RectifiedMonomial(Activation):
     def r(self, std, degree):
         r = [rectified_coefficient(self.degree, l) for l in range(degree + 1)]
         return std[..., None] ** self.degree * constants(r, std)
+
+    def r_slope(self, std, degree):
+        return super().r_slope(std, degree) if self.degree else constants([0.0] * (degree + 1), std)
 
 
 def _jump(scale, offset, a, b, c):

@@ -8,7 +8,9 @@ from abc import abstractmethod
 from math import sqrt
 
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln
+from jaxtyping import Array
 
 from ..described import parameter
 from ..numerics import safe_log, spread
@@ -157,3 +159,37 @@ class ExpNormalized(Activation):
     def r(self, std, degree):
         root = jnp.sqrt(jnp.asarray(self.gamma, std.dtype))
         return std[..., None] * jnp.exp(_powers(root, degree) + self.gamma * self.shift / 2)
+
+    def r_slope(self, std, degree):
+        root = jnp.sqrt(jnp.asarray(self.gamma, std.dtype))
+        return root * self.r(jnp.ones_like(std), degree)
+
+    # On unit vectors exp(gamma (c - 1)) is the Gaussian kernel, the mean of cos z cos z' + sin z sin z', z = sqrt(gamma) t.
+
+    @property
+    def part_count(self):
+        return 2
+
+    def _waves(self, t):
+        z, height = jnp.sqrt(jnp.asarray(self.gamma, t.dtype)) * t, jnp.exp(self.gamma * (1 + self.shift) / 2)
+        return height * jnp.cos(z), height * jnp.sin(z)
+
+    def parts(self, std, t):
+        return tuple(std * wave for wave in self._waves(t))
+
+    def slope_parts(self, std, t):
+        root = jnp.sqrt(jnp.asarray(self.gamma, t.dtype))
+        return tuple(jnp.sign(std) * root * wave for wave in self._waves(t))
+
+    def part_r(self, std, degree):
+        return _alternating(self.r(std, degree))
+
+    def slope_part_r(self, std, degree):
+        return _alternating(self.r_slope(std, degree))
+
+
+def _alternating(r: Array) -> tuple[Array, Array]:
+    """The coefficients of a cosine and a sine from their sizes: even ones here, odd ones there, with signs in pairs."""
+    l = np.arange(r.shape[-1])
+    signs = np.where(l // 2 % 2, -1.0, 1.0)
+    return tuple(r * jnp.asarray(np.where(l % 2 == odd, signs, 0.0), r.dtype) for odd in (0, 1))  # type: ignore[return-value]

@@ -2,6 +2,7 @@
 
 * `propagate(state)`: the exact reading, from the covariances before the layer to those after it;
 * `draw(key, shape, width)` and `forward(params, x, key)`: the finite reading;
+* `sketch(key, features)` and `features(drawn, features)`: the reading as random features; the first sees only shapes;
 * `shape(shape, width)`: the output shape, which all readings share. Shapes leave out the batch and end with the
   channels, which are None where no width was said.
 
@@ -19,6 +20,7 @@ from jaxtyping import Array, PRNGKeyArray
 from ..activations import Activation, moment_dual, moment_slope, named
 from ..described import Described
 from ..numerics import computed_apart, safe_sqrt
+from ..sketch import Features
 from ..state import State
 
 Shape = tuple[int | None, ...]
@@ -45,6 +47,14 @@ class Layer(Described):
     def draw(self, key: PRNGKeyArray, shape: Any, width: int) -> Any:
         """Fresh parameters of the finite reading."""
         return ()
+
+    def sketch(self, key: PRNGKeyArray, features: Any) -> Any:
+        """The random numbers of the feature reading, for features of these shapes."""
+        return ()
+
+    def features(self, drawn: Any, features: Any) -> Any:
+        """The feature reading, on a batch."""
+        raise TypeError(f"{type(self).__name__} has no features: its class gives no method `features`.")
 
     def needs_pairs(self, after: bool) -> bool:
         """Whether pairs of different pixels are needed before the layer, given whether they are after it."""
@@ -84,6 +94,19 @@ class Nonlinearity(Layer):
     def forward(self, params, x: Array, key):
         return self.activation.fn(x)
 
+    def sketch(self, key, features: Features):
+        return features.sketch.draw(key, self.activation, features.phi, features.psi, features.widths)
+
+    def features(self, drawn, features: Features) -> Features:
+        act, point = self.activation, features.point()
+        phi, psi = features.sketch.step(drawn, act, point, features.psi, features.widths)
+        variance = added = None
+        if features.variance is not None or point.share is not None:
+            one = jnp.sign(point.std)
+            variance = act.k(point.std, point.std, one)
+            added = None if point.share is None else variance - act.k(point.std, point.std, point.share**2)
+        return replace(features, phi=phi, psi=psi, variance=variance, added=added)
+
     def __repr__(self):
         return repr(self.activation)
 
@@ -99,6 +122,9 @@ class Identity(Layer):
 
     def forward(self, params, x, key):
         return x
+
+    def features(self, drawn, features):
+        return features
 
 
 def as_layer(step: Any) -> Layer:

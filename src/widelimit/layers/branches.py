@@ -10,9 +10,10 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from ..described import nested, whole
+from ..sketch import Columns, Features, draw_signs, fold, join
 from ..state import State
 from .base import Layer, as_layer
 
@@ -27,6 +28,9 @@ class FanOut(Layer):
 
     def propagate(self, state):
         return [replace(state, weighted=(False, *state.weighted))] * self.num
+
+    def features(self, drawn, features):
+        return [features] * self.num
 
     def forward(self, params, x, key):
         return [x] * self.num
@@ -62,6 +66,16 @@ class Parallel(Layer):
             states.append(layer.propagate(replace(branch, tape=tape)))
             tape = _last(states[-1]).tape
         return states
+
+    def sketch(self, key, features):
+        keys = jax.random.split(key, len(self.layers))
+        return tuple(
+            layer.sketch(own, branch) for own, (layer, branch) in zip(keys, self._matched(features), strict=True)
+        )
+
+    def features(self, drawn, features):
+        steps = zip(self._matched(features), drawn, strict=True)
+        return [layer.features(own, branch) for (layer, branch), own in steps]
 
     def draw(self, key, shape, width):
         keys = jax.random.split(key, len(self.layers))
@@ -103,6 +117,20 @@ class _FanIn(Layer):
                     f"{name} needs Gaussian branches but one ends with {state.after}. End it with Dense or Conv."
                 )
 
+    def sketch(self, key, features):
+        phi_key, psi_key = jax.random.split(key)
+        cap = features[0].cap
+        psis = [f.psi for f in features if f.psi is not None]
+        return _draw_fold(phi_key, [f.phi for f in features], cap), _draw_fold(psi_key, psis, cap)
+
+    def _joined_features(self, drawn, branches: list[Features], put_together: Callable, **changes) -> Features:
+        """The branches' columns put together, and folded where they are too many."""
+        cap = branches[0].cap
+        phi = _folded(drawn[0], put_together([f.phi for f in branches]), cap)
+        some = any(f.psi is not None for f in branches)
+        psi = _folded(drawn[1], put_together(_all_psi(branches)), cap) if some else None
+        return replace(branches[0], phi=phi, psi=psi, **changes)
+
     def _joined(self, states: list[State], **changes) -> State:
         # on the levels outside, the joint branch has weights of its own only if no part of it is without
         weighted = tuple(map(all, zip(*(state.weighted[1:] for state in states), strict=True)))
@@ -126,6 +154,12 @@ class FanInSum(_FanIn):
         self._uncorrelated(states, gaussian=True)
         *_, channels = self.shape([(*s.spatial, s.channels) for s in states], None)
         return self._joined(states, nngp=sum(s.nngp for s in states), ntk=_joint_ntk(states, sum), channels=channels)
+
+    def features(self, drawn, features):
+        *_, channels = self.shape([(*f.spatial, f.channels) for f in features], None)
+        return self._joined_features(
+            drawn, features, lambda parts: join(*parts), **_joint_variance(features, sum), channels=channels
+        )
 
     def forward(self, params, x, key):
         return sum(self._branches(x))
@@ -176,8 +210,25 @@ class FanInConcat(_FanIn):
         changes |= {"nngp": join([s.nngp for s in states]), "ntk": _joint_ntk(states, join)}
         return self._joined(states, gaussian=not along_channels, **changes)
 
-    def _mix(self, states: list[State]) -> Callable:
-        """The mean over the channels of all branches, each weighted by its width; equal where none was said."""
+    def features(self, drawn, features):
+        rank = len(features[0].spatial)
+        axis = self._axis(rank + 2)
+        shape = self.shape([(*f.spatial, f.channels) for f in features], None)
+        if axis < rank:
+            variance = _joint_variance(features, lambda parts: jnp.concatenate(parts, axis + 1))
+            return self._joined_features(
+                drawn, features, lambda parts: _pixels_apart(parts, axis + 1), **variance, channels=shape[-1]
+            )
+        shares = self._shares(features)
+        scaled = [
+            f.map(lambda columns, share=share: columns.scaled(share**0.5))
+            for f, share in zip(features, shares, strict=True)
+        ]
+        variance = _joint_variance(features, self._mix(features))
+        return self._joined_features(drawn, scaled, lambda parts: join(*parts), **variance, channels=shape[-1])
+
+    def _shares(self, states: list) -> list[float]:
+        """How much of all channels each branch has: by its width, or equally where none was said."""
         given = [s.channels for s in states]
         if None in given and any(given):
             raise ValueError(
@@ -185,7 +236,12 @@ class FanInConcat(_FanIn):
                 "that has weights."
             )
         widths = [width or 1 for width in given]
-        return lambda kernels: sum(w / sum(widths) * kernel for w, kernel in zip(widths, kernels, strict=True))
+        return [width / sum(widths) for width in widths]
+
+    def _mix(self, states: list) -> Callable:
+        """The mean over the channels of all branches."""
+        shares = self._shares(states)
+        return lambda kernels: sum(share * kernel for share, kernel in zip(shares, kernels, strict=True))
 
     def forward(self, params, x, key):
         return jnp.concatenate(self._branches(x), axis=self._axis(x[0].ndim) + 1)
@@ -226,3 +282,47 @@ def _zeros(kernel, other, axis):
     shape = list(kernel.shape)
     shape[axis] = other.shape[axis]
     return jnp.zeros(shape, kernel.dtype)
+
+
+# The features of branches.
+
+
+def _all_psi(branches: list[Features]) -> list[Columns]:
+    """The columns of the NTK of every branch, none where it has no weights."""
+    return [f.phi.map(lambda x: x[..., :0]) if f.psi is None else f.psi for f in branches]
+
+
+def _joint_variance(branches: list[Features], combine: Callable) -> dict[str, Array | None]:
+    """What is known of the variance after branches met, from how variances combine."""
+    variances, added = [f.variance for f in branches], [f.added for f in branches]
+    if not all(variance is not None for variance in variances):
+        variances = []
+    if all(part is None for part in added):
+        added = []
+    filled = [jnp.zeros_like(f.total_variance()) if f.added is None else f.added for f in branches] if added else []
+    return {"variance": combine(variances) if variances else None, "added": combine(filled) if filled else None}
+
+
+def _pixels_apart(parts: list[Columns], axis: int) -> Columns:
+    """Pixels side by side along an axis, those of different branches in different columns."""
+
+    def placed(arrays):
+        total, before, rows = sum(x.shape[-1] for x in arrays), 0, []
+        for x in arrays:
+            rows.append(jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, total - before - x.shape[-1])]))
+            before += x.shape[-1]
+        return jnp.concatenate(rows, axis)
+
+    return Columns(placed([part.kept for part in parts]), placed([part.mixed for part in parts]))
+
+
+def _draw_fold(key: PRNGKeyArray, parts: list[Columns], cap: int | None) -> Array | None:
+    """Signs for all mixed columns, where they are to be folded."""
+    mixed = sum(part.mixed.shape[-1] for part in parts)
+    return None if cap is None or mixed <= cap else draw_signs(key, mixed)
+
+
+def _folded(signs: Array | None, columns: Columns, cap: int | None) -> Columns:
+    if signs is None or cap is None:
+        return columns
+    return Columns(columns.kept, fold(signs, columns.mixed, max(1, cap - columns.kept.shape[-1])))

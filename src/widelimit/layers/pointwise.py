@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..described import number, parameter
+from ..sketch import Features
 from ..state import State
 from .base import Layer
 
@@ -65,6 +66,17 @@ class LayerNorm(Layer):
         left, right = state.per_pixel(scale(first), scale(second))
         return replace(state.map(lambda x: x * left * right), after="LayerNorm")
 
+    def features(self, drawn, features: Features) -> Features:
+        averaged = tuple(axis for axis in self._axes(len(features.spatial) + 2)[:-1])
+        variance = features.total_variance()
+        scale = 1 / jnp.sqrt(variance.mean(averaged, keepdims=True) + self.eps)
+        scale = jnp.broadcast_to(scale, variance.shape)
+        return features.map(
+            lambda columns: columns.scaled(scale),
+            variance=None if features.variance is None else variance * scale**2,
+            added=None if features.added is None else features.added * scale**2,
+        )
+
     def forward(self, params, x, key):
         axes = self._axes(x.ndim)
         centred = x - x.mean(axes, keepdims=True)
@@ -90,16 +102,30 @@ class Dropout(Layer):
         return shape
 
     def propagate(self, state: State) -> State:
+        if self.mode == "test":
+            return state
         state = replace(state, gaussian=False, after="Dropout")
-        if self.mode == "test" or not state.tape.recording:
+        if not state.tape.recording:
             return state
         pixels = prod(state.spatial)
         same = np.eye(pixels).reshape(state.spatial * 2) if state.pairs else np.ones(state.spatial)
         return state.map(lambda x: x * (1 + (1 / self.keep - 1) * jnp.asarray(same, x.dtype)))
 
+    def features(self, drawn, features: Features) -> Features:
+        if self.mode == "test":
+            return features
+        more = (1 / self.keep - 1) * features.total_variance()
+        return replace(
+            features,
+            variance=None if features.variance is None else features.variance + more,
+            added=more if features.added is None else features.added + more,
+        )
+
     def forward(self, params, x, key):
         if self.mode == "test":
             return x
         if key is None:
-            raise ValueError("Dropout in train mode is random, and apply was given no key. Pass key=, or mode='test'.")
+            raise ValueError(
+                "Dropout in train mode is random, and it was given no random key. Give one, or use mode='test'."
+            )
         return jnp.where(jax.random.bernoulli(key, self.keep, x.shape), x / self.keep, 0)

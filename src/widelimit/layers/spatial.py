@@ -1,13 +1,16 @@
 """Layers without weights that combine pixels: pools and Flatten."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from math import prod
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..sketch import Features, direct_sum
 from ..state import State
 from .base import Layer, spatial_rank
 from .windows import check_padding, per_axis, window_count, window_sum
@@ -46,6 +49,23 @@ class _Pixels(Layer):
             x = self.along(x, i + 1, i)
         return x.reshape(x.shape[0], *after)
 
+    @abstractmethod
+    def along_squared(self, x: Array, axis: int, which: int) -> Array:
+        """The same with the squares of its weights: what it makes of independent parts."""
+
+    def features(self, drawn, features: Features) -> Features:
+        added = features.added
+        if added is not None:
+            for i in range(len(features.spatial)):
+                added = self.along_squared(added, i + 1, i)
+            after = self.shape((*features.spatial, None), None)[:-1]
+            added = added.reshape(added.shape[0], *after)
+
+        def pooled(x):
+            return self.forward((), x, None)
+
+        return features.map(lambda columns: columns.map(pooled), variance=None, added=added)
+
 
 class _Pool(_Pixels):
     window_shape: tuple[int, ...] = eqx.field(static=True)
@@ -78,6 +98,9 @@ class SumPool(_Pool):
     def along(self, x, axis, which):
         return window_sum(x, (axis,), *self._window(which))
 
+    def along_squared(self, x, axis, which):
+        return self.along(x, axis, which)
+
 
 class AvgPool(_Pool):
     """The mean over windows. With SAME padding the zeros outside count, unless `normalize_edges`."""
@@ -89,11 +112,17 @@ class AvgPool(_Pool):
         self.normalize_edges = normalize_edges
 
     def along(self, x, axis, which):
-        total = window_sum(x, (axis,), *self._window(which))
+        return window_sum(x, (axis,), *self._window(which)) / self._counts(x, axis, which)
+
+    def along_squared(self, x, axis, which):
+        return self.along(x, axis, which) / self._counts(x, axis, which)
+
+    def _counts(self, x, axis, which):
+        """How many pixels a window has."""
         if not self.normalize_edges:
-            return total / self.window_shape[which]
+            return self.window_shape[which]
         counts = window_sum(jnp.ones(x.shape[axis], x.dtype), (0,), *self._window(which))
-        return total / counts.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        return counts.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
 
 
 class _Global(_Pixels):
@@ -108,12 +137,18 @@ class GlobalSumPool(_Global):
     def along(self, x, axis, which):
         return x.sum(axis, keepdims=True)
 
+    def along_squared(self, x, axis, which):
+        return self.along(x, axis, which)
+
 
 class GlobalAvgPool(_Global):
     """The mean over all pixels."""
 
     def along(self, x, axis, which):
         return x.mean(axis, keepdims=True)
+
+    def along_squared(self, x, axis, which):
+        return self.along(x, axis, which) / x.shape[axis]
 
 
 class Flatten(Layer):
@@ -133,3 +168,28 @@ class Flatten(Layer):
 
     def forward(self, params, x, key):
         return x.reshape(x.shape[0], -1)
+
+    def sketch(self, key, features: Features):
+        key1, key2 = jax.random.split(key)
+        pixels, cap = prod(features.spatial), features.cap
+        psi = None if features.psi is None else direct_sum(key2, features.psi, pixels, cap)
+        return direct_sum(key1, features.phi, pixels, cap), psi
+
+    def features(self, drawn, features: Features) -> Features:
+        sum_phi, sum_psi = drawn
+        pixels = prod(features.spatial)
+        axes = tuple(range(1, 1 + len(features.spatial)))
+
+        def parts(x):
+            return list(jnp.moveaxis(x.reshape(x.shape[0], pixels, -1), 1, 0))
+
+        (channels,) = self.shape((*features.spatial, features.channels), None)
+        psi = features.psi
+        return replace(
+            features,
+            phi=sum_phi(features.phi, parts).scaled(pixels**-0.5),
+            psi=None if psi is None else sum_psi(psi, parts).scaled(pixels**-0.5),
+            variance=None if features.variance is None else features.variance.mean(axes),
+            added=None if features.added is None else features.added.mean(axes),
+            channels=channels,
+        )

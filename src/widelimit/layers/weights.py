@@ -10,13 +10,16 @@ import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from math import prod, sqrt
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..described import number, optional_number, parameter, whole
+from ..sketch import Columns, Features, direct_sum, join, kept
 from ..state import State
 from .base import WRONG_PARAMETERS, Layer, spatial_rank
 from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
@@ -66,6 +69,10 @@ class _Weights(Layer):
         """The sum over the filter of a covariance."""
 
     @abstractmethod
+    def patches(self, x: Array) -> list[Array]:
+        """The pixels that every output pixel sees, one array for each place in the filter."""
+
+    @abstractmethod
     def linear(self, W: Array, x: Array) -> Array:
         """W x, without scale and bias."""
 
@@ -108,6 +115,45 @@ class _Weights(Layer):
         own = before.channels / self.s[0] * before.nngp
         return own if self.b_std is None else own + 1
 
+    def sketch(self, key, features: Features):
+        key1, key2 = jax.random.split(key)
+        parts, cap = self.filter_size(), features.cap
+        psi = None if features.psi is None else direct_sum(key2, features.psi, parts, cap)
+        return direct_sum(key1, features.phi, parts, cap), psi
+
+    def features(self, drawn, features: Features) -> Features:
+        sum_phi, sum_psi = drawn
+        scale = self.W_std / sqrt(self.filter_size())
+        before = sum_phi(features.phi, self.patches)
+        phi = before.scaled(scale)
+        if self.b_std is not None:
+            phi = join(_constant(phi, self.b_std), phi)
+        psi = None
+        if features.wants_ntk:
+            parts = [phi] if self.parameterization == "ntk" else self._gradient_columns(before, features.channels)
+            if features.psi is not None:
+                parts.append(sum_psi(features.psi, self.patches).scaled(scale))
+            psi = join(*parts)
+        bias = 0 if self.b_std is None else self.b_std**2
+
+        def summed(variance):
+            first, *others = self.patches(variance[..., None])
+            return sum(others, first)[..., 0] * scale**2
+
+        return replace(
+            features,
+            phi=phi,
+            psi=psi,
+            variance=None if features.variance is None else summed(features.variance) + bias,
+            added=None if features.added is None else summed(features.added),
+            channels=self.width,
+        )
+
+    def _gradient_columns(self, before: Columns, channels: int | None) -> list[Columns]:
+        """Columns of the gradients of this layer's own weights, in the standard parameterisation."""
+        own = before.scaled(sqrt((channels or 1) / self.s[0]))
+        return [own] if self.b_std is None else [_constant(own, 1.0), own]
+
     def draw(self, key, shape, width):
         key_w, key_b = jax.random.split(key)
         inputs, outputs = shape[-1], self.width or width
@@ -131,6 +177,12 @@ class _Weights(Layer):
         return y if self.b_std is None else y + self.b_std * params["b"].astype(x.dtype)
 
 
+def _constant(columns: Columns, value: Any) -> Columns:
+    """One column of a number."""
+    x = columns.kept if columns.kept.shape[-1] else columns.mixed
+    return kept(jnp.full_like(x[..., :1], value))
+
+
 class Dense(_Weights):
     """A fully connected layer over the channels; pixels, where there are any, share it."""
 
@@ -151,6 +203,9 @@ class Dense(_Weights):
 
     def combine(self, x, state):
         return x
+
+    def patches(self, x):
+        return [x]
 
     def linear(self, W, x):
         return x @ W
@@ -212,6 +267,17 @@ class Conv(_Weights):
             axes = (first + i, first + rank + i) if state.pairs else (first + i,)
             x = window_sum(x, axes, size, stride, self.padding)
         return x
+
+    def patches(self, x):
+        rank = len(self.filter_shape)
+        counts = self.shape(x.shape[1:], None)[:-1]
+        x = pad_axes(x, tuple(range(1, rank + 1)), self.filter_shape, self.steps, self.padding)
+
+        def shifted(offset):
+            places = zip(offset, counts, self.steps, strict=True)
+            return x[:, *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places)]
+
+        return [shifted(offset) for offset in np.ndindex(*self.filter_shape)]
 
     def linear(self, W, x):
         rank = len(self.filter_shape)

@@ -29,8 +29,14 @@ def _axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
     return found
 
 
+def _check_axes(trace: tuple[int, ...], diagonal: tuple[int, ...]) -> None:
+    if set(trace) & set(diagonal):
+        raise ValueError(f"trace_axes and diagonal_axes have {set(trace) & set(diagonal)} in common. Give each to one.")
+
+
 def _contracted(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[int, ...]) -> Array:
     """sum over the last axis of y1 y2, the mean over `trace` axes, the diagonal over `diagonal` ones, the others in pairs."""
+    _check_axes(trace, diagonal)
     rank = y1.ndim - 1
     shared, own = range(rank), range(rank, 2 * rank)
     second = [shared[i] if i in trace + diagonal else own[i] for i in range(rank)]
@@ -68,7 +74,12 @@ def empirical_ntk_fn(
 
     def ntk_fn(x1, x2, params, **kwargs):
         def jacobians(x, **own):
-            shape = jax.eval_shape(lambda p: f(p, x, **own), params).shape
+            outputs = jax.eval_shape(lambda p: f(p, x, **own), params)
+            if not hasattr(outputs, "shape"):
+                raise TypeError(
+                    f"f gives one array of outputs here, and gave {type(outputs).__name__}. Pick one of them."
+                )
+            shape = outputs.shape
             leaves = jax.tree.leaves(jax.jacrev(lambda p: f(p, x, **own))(params))
             return jnp.concatenate([leaf.reshape(*shape, -1) for leaf in leaves], axis=-1)
 

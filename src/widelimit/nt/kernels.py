@@ -60,6 +60,10 @@ class Kernel:
         """Put together again."""
         return cls(**dict(zip(_ARRAYS, arrays, strict=True)), **dict(rest), source=None)
 
+    def asdict(self) -> dict[str, Any]:
+        """All entries by their names."""
+        return {name: getattr(self, name) for name in _NAMES}
+
     def replace(self, **changes: Any) -> "Kernel":
         """A copy with other entries; one whose covariances were changed cannot be propagated further."""
         source = None if any(name in _ARRAYS for name in changes) else self.source
@@ -79,7 +83,9 @@ class KernelFn:
 
     def __call__(self, x1_or_kernel, x2=None, get=None, *, diagonal_batch=None, diagonal_spatial=None, **unknown):
         for name in unknown:
-            hint = "Masks are not offered: leave rows out instead." if name.startswith("mask") else "It is not known."
+            hint = "It is not known."
+            if name.startswith("mask") or name == "pattern":
+                hint = "Masks and patterns are not offered: leave rows out instead."
             raise TypeError(f"kernel_fn was given {name}=. {hint} Known are x2, get, diagonal_batch, diagonal_spatial.")
         if isinstance(x1_or_kernel, Kernel):
             if x2 is not None and get is None:  # kernel_fn(kernel, get)
@@ -100,6 +106,11 @@ class KernelFn:
 
     def _run(self, x1, x2, get, diagonal_batch: bool, diagonal_spatial: bool):
         names = () if get is None else asked(get, _NAMES)
+        if isinstance(x1, list | tuple):
+            raise TypeError(
+                "A network takes one array of inputs here, and was given a list. Put FanOut before parallel, a fan-in after."
+            )
+        x2 = None if x2 is not None and _same(x1, x2) else x2
         source = (self.net, x1, x2)
         x1, x2 = (None if x is None else canonical(x, self.axes) for x in (x1, x2))
         x1, x2 = checked_inputs(x1, x2)
@@ -150,6 +161,16 @@ class KernelFn:
         return {name: _zipped(getattr(found, name), rank if pairs else 0) for name in names}
 
 
+def _same(x1: Any, x2: Any) -> bool:
+    """Whether two inputs are one: the same object, or the same numbers."""
+    if x1 is x2 or np.shape(x1) != np.shape(x2):
+        return x1 is x2
+    try:
+        return bool(np.array_equal(x1, x2))
+    except jax.errors.TracerArrayConversionError:
+        return False
+
+
 def _concrete(net: Network, x1: Any, x2: Any) -> tuple[Network, np.ndarray, np.ndarray | None] | None:
     """A network of numbers and both inputs as NumPy arrays, or None while JAX traces any of them."""
     try:
@@ -162,6 +183,8 @@ def canonical(x: Any, axes: tuple[int, int]) -> Any:
     """An input with its batch first and its channels last."""
     if axes == (0, -1):
         return x
+    if any(not -np.ndim(x) <= axis < np.ndim(x) for axis in axes):
+        raise ValueError(f"batch_axis and channel_axis are {axes}, and an input has {np.ndim(x)} axes: {np.shape(x)}.")
     return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, axes, (0, -1))
 
 

@@ -33,16 +33,69 @@ class ODEState(NamedTuple):
 
 def _regularized(K: Any, diag_reg: float, absolute: bool) -> Any:
     """The shift of the diagonal: in units of the mean of the diagonal, unless `absolute`."""
+    if isinstance(diag_reg, int | float) and not diag_reg >= 0:
+        raise ValueError(f"diag_reg is 0 or more, not {diag_reg}.")
     return diag_reg if absolute else diag_reg * K.diagonal().mean()
 
 
-def _check_trace_axes(trace_axes: int | Sequence[int], y: Any) -> None:
-    given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
-    if np.ndim(y) != 2 or given not in ((-1,), (1,)):
-        raise ValueError(
-            f"Predictions are offered for targets (n, outputs) and trace_axes=(-1,), and were given {np.shape(y)} and "
-            f"{trace_axes!r}. A single output is y[:, None]."
-        )
+class _Layout:
+    """Targets (n, ...) as a matrix: the axes that a kernel is traced over as columns, the others beside the inputs.
+
+    A kernel over axes a, b that are not traced has the shape (n, n', a, a', b, b') and becomes a matrix too.
+    """
+
+    def __init__(self, y: Any, trace_axes: int | Sequence[int]):
+        rank = np.ndim(y)
+        given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
+        if rank < 2 or any(not -rank <= axis < rank or axis % rank == 0 for axis in given):
+            raise ValueError(
+                f"Targets are (n, outputs), and trace_axes axes of theirs other than the first; they were {np.shape(y)} and "
+                f"{trace_axes!r}. A single output is y[:, None]."
+            )
+        self.traced = sorted({axis % rank for axis in given})
+        self.beside = [axis for axis in range(1, rank) if axis not in self.traced]
+        self.outputs = np.shape(y)[1:]
+
+    def kernel(self, K: Any) -> Any:
+        """A kernel as a matrix."""
+        if K.ndim != 2 + 2 * len(self.beside):
+            raise ValueError(
+                f"The kernel has the shape {K.shape}, and that of targets {('n', *self.outputs)} traced over {self.traced} "
+                f"has {2 + 2 * len(self.beside)} axes. Is trace_axes that of the kernel?"
+            )
+        order = [*range(0, K.ndim, 2), *range(1, K.ndim, 2)]
+        half = K.ndim // 2
+        K = K.transpose(order)
+        rows, columns = K.shape[:half], K.shape[half:]
+        return K.reshape(int(np.prod(rows)), int(np.prod(columns)))
+
+    def flat(self, y: Any) -> Any:
+        """Outputs as a matrix; a number stays one."""
+        if y is None or np.ndim(y) == 0:
+            return y
+        y = y if isinstance(y, jax.Array) else np.asarray(y)
+        if y.shape[1:] != self.outputs:
+            raise ValueError(f"Outputs have the shape (n, *{self.outputs}), not {y.shape}.")
+        y = y.transpose(0, *self.beside, *self.traced)
+        return y.reshape(int(np.prod(y.shape[: 1 + len(self.beside)])), -1)
+
+    def restored(self, f: Any) -> Any:
+        """Outputs from a matrix, after any leading axes of time."""
+        if f is None:
+            return None
+        beside, traced = ([self.outputs[axis - 1] for axis in axes] for axes in (self.beside, self.traced))
+        lead = f.ndim - 2
+        f = f.reshape(*f.shape[:lead], -1, *beside, *traced)
+        order = np.argsort([0, *self.beside, *self.traced])
+        return f.transpose(*range(lead), *(lead + order))
+
+    def covariance(self, K: Any) -> Any:
+        """A covariance from a matrix, after any leading axes of time."""
+        lead, beside = K.ndim - 2, [self.outputs[axis - 1] for axis in self.beside]
+        K = K.reshape(*K.shape[:lead], -1, *beside, K.shape[-1] // int(np.prod(beside)), *beside)
+        half = 1 + len(beside)
+        pairs = [lead + i + half * side for i in range(half) for side in (0, 1)]
+        return K.transpose(*range(lead), *pairs)
 
 
 def _part(kernel: Any, name: str) -> Any:
@@ -63,25 +116,30 @@ def gp_inference(
     trace_axes: int | Sequence[int] = (-1,),
 ) -> Callable:
     """predict_fn(get, k_test_train, k_test_test): the posterior, of "nngp", "ntk" (trained networks) or "ntkgp"."""
-    _check_trace_axes(trace_axes, y_train)
+    layout = _Layout(y_train, trace_axes)
+    y = layout.flat(y_train)
 
     def predict_fn(get=None, k_test_train=None, k_test_test=None):
+        def matrix(kernel, kind):
+            return layout.kernel(_part(kernel, kind))
+
+        def gaussian(mean, covariance):
+            return Gaussian(layout.restored(mean), layout.covariance(covariance))
+
         def one(name):
             kind = "nngp" if name == "nngp" else "ntk"
-            K = _part(k_train_train, kind)
+            K = matrix(k_train_train, kind)
             if k_test_train is None:
                 mean = jnp.asarray(y_train) if isinstance(K, jax.Array) else np.asarray(y_train, K.dtype)
-                return mean if k_test_test is None else Gaussian(mean, 0 * K)
+                return mean if k_test_test is None else Gaussian(mean, layout.covariance(0 * K))
             noise = _regularized(K, diag_reg, diag_reg_absolute_scale)
-            cross = _part(k_test_train, kind)
-            if name != "ntk":
-                prior = None if k_test_test is None else _part(k_test_test, kind)
-                result = linear.posterior(K, y_train, cross, prior, noise)
-                return result.mean if k_test_test is None else Gaussian(result.mean, result.covariance)
+            cross = matrix(k_test_train, kind)
             if k_test_test is None:
-                return linear.posterior(K, y_train, cross, None, noise).mean
-            own, mixed, test = (_part(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
-            return Gaussian(*linear.trained_posterior(K, y_train, cross, own, mixed, test, noise)[:2])
+                return layout.restored(linear.posterior(K, y, cross, None, noise).mean)
+            if name != "ntk":
+                return gaussian(*linear.posterior(K, y, cross, matrix(k_test_test, kind), noise)[:2])
+            own, mixed, test = (matrix(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
+            return gaussian(*linear.trained_posterior(K, y, cross, own, mixed, test, noise)[:2])
 
         return select(get, asked(get, ("nngp", "ntk", "ntkgp")), one, "Gaussians")
 
@@ -97,10 +155,9 @@ def gradient_descent_mse(
     trace_axes: int | Sequence[int] = (-1,),
 ) -> Callable:
     """predict_fn(t, fx_train_0, fx_test_0, k_test_train): outputs after time t of gradient flow; t=None is infinity."""
-    _check_trace_axes(trace_axes, y_train)
-    k_train_train = _part(k_train_train, "ntk")
-    noise = _regularized(k_train_train, diag_reg, diag_reg_absolute_scale)
-    flow = linear.gradient_flow(k_train_train, y_train, noise)
+    layout = _Layout(y_train, trace_axes)
+    K = layout.kernel(_part(k_train_train, "ntk"))
+    flow = linear.gradient_flow(K, layout.flat(y_train), _regularized(K, diag_reg, diag_reg_absolute_scale))
     rate = learning_rate / np.size(y_train)
 
     def predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None):
@@ -109,12 +166,14 @@ def gradient_descent_mse(
             raise ValueError(
                 "Neither fx_train_0 nor fx_test_0 was given, so that there is nothing to predict. Give one."
             )
+        start = layout.flat(fx_train_0)
         if fx_test_0 is None:
-            return flow.train(time, fx_train_0)
+            return layout.restored(flow.train(time, start))
         if k_test_train is None:
             raise ValueError("fx_test_0 was given without k_test_train, which says how test outputs move. Give it too.")
-        test = flow.test(time, _part(k_test_train, "ntk"), fx_test_0, 0.0 if fx_train_0 is None else fx_train_0)
-        return test if fx_train_0 is None else (flow.train(time, fx_train_0), test)
+        cross = layout.kernel(_part(k_test_train, "ntk"))
+        test = layout.restored(flow.test(time, cross, layout.flat(fx_test_0), 0.0 if start is None else start))
+        return test if start is None else (layout.restored(flow.train(time, start)), test)
 
     return predict_fn
 
@@ -137,14 +196,16 @@ def gradient_descent_mse_ensemble(
     **kernel_fn_train_train_kwargs: Any,
 ) -> Callable:
     """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
-    _check_trace_axes(trace_axes, y_train)
+    layout = _Layout(y_train, trace_axes)
+    y = layout.flat(y_train)
     rate = learning_rate / np.size(y_train)
     train: dict[str, Any] = {}  # kernels of the training rows, and flows, as they are needed
     flows: dict[str, linear.GradientFlow] = {}
 
     def add(store, x1, x2, names, options):
         if missing := tuple(name for name in names if name not in store):
-            store |= kernel_fn(x1, x2, missing, **options)._asdict()
+            found = kernel_fn(x1, x2, missing, **options)._asdict()
+            store |= {name: layout.kernel(kernel) for name, kernel in found.items()}
 
     def shifted(name):
         reg = _regularized(train[name], diag_reg, diag_reg_absolute_scale)
@@ -159,19 +220,20 @@ def gradient_descent_mse_ensemble(
         cross: dict[str, Any] = {}
         if x_test is not None:
             add(cross, x_test, x_train, need, options)
-            test = kernel_fn(x_test, None, "nngp", **options) if compute_cov else None
+            test = layout.kernel(kernel_fn(x_test, None, "nngp", **options)) if compute_cov else None
 
         def one(name):
             if name not in flows:
-                flows[name] = linear.gradient_flow(shifted(name), y_train)
+                flows[name] = linear.gradient_flow(shifted(name), y)
             flow = flows[name]
-            mean = flow.train(time) if x_test is None else flow.test(time, cross[name])
+            mean = layout.restored(flow.train(time) if x_test is None else flow.test(time, cross[name]))
             if not compute_cov:
                 return mean
             prior = shifted(name) if name == "nngp" else train["nngp"]  # a Gaussian process with noise starts with it
-            if x_test is None:
-                return Gaussian(mean, flow.covariance(time, shifted(name), prior, prior, prior))
-            return Gaussian(mean, flow.covariance(time, cross[name], prior, cross["nngp"], test))
+            given = (
+                (shifted(name), prior, prior, prior) if x_test is None else (cross[name], prior, cross["nngp"], test)
+            )
+            return Gaussian(mean, layout.covariance(flow.covariance(time, *given)))
 
         return select(get, names, one, "Gaussians")
 
@@ -187,7 +249,11 @@ def gradient_descent(
     trace_axes: int | Sequence[int] = (-1,),
 ) -> Callable:
     """predict_fn(t, fx_train_or_state_0, fx_test_0, k_test_train): outputs after gradient flow on any loss(f, y)."""
-    _check_trace_axes(trace_axes, y_train)
+    layout = _Layout(y_train, trace_axes)
+    K, y = layout.kernel(_part(k_train_train, "ntk")), layout.flat(y_train)
+
+    def flat_loss(f, y):
+        return loss(layout.restored(f), layout.restored(y))
 
     def predict_fn(t=None, fx_train_or_state_0=0.0, fx_test_0=None, k_test_train=None):
         given = fx_train_or_state_0
@@ -198,12 +264,13 @@ def gradient_descent(
             )
         if state.fx_test is not None and k_test_train is None:
             raise ValueError("Test outputs were given without k_test_train, which says how they move. Give it too.")
+        cross = None if k_test_train is None else layout.kernel(_part(k_test_train, "ntk"))
+        fx_train, fx_test, qx_train, qx_test = (layout.flat(part) for part in state)
         end = linear.loss_flow(
-            loss, _part(k_train_train, "ntk"), y_train, t, state.fx_train, state.fx_test,
-            None if k_test_train is None else _part(k_test_train, "ntk"), learning_rate, momentum, state.qx_train,
-            state.qx_test,
+            flat_loss, K, y, t, fx_train, fx_test, cross, learning_rate, momentum, qx_train, qx_test
         )  # fmt: skip
-        if isinstance(given, ODEState) or momentum is not None:
+        end = tuple(layout.restored(part) for part in end)
+        if isinstance(given, ODEState):
             return ODEState(*end)
         return end[0] if fx_test_0 is None else end[:2]
 
@@ -215,6 +282,9 @@ def max_learning_rate(
 ) -> float:
     """The largest learning rate of gradient descent, with momentum, on half the mean squared error that converges."""
     K = np.asarray(_part(ntk_train_train, "ntk"), np.float64)
+    if K.ndim > 2 and K.ndim % 2 == 0:  # with output axes in pairs
+        half = K.shape[::2]
+        K = K.transpose(*range(0, K.ndim, 2), *range(1, K.ndim, 2)).reshape(int(np.prod(half)), -1)
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise ValueError(f"ntk_train_train is a square matrix, (n, n), and has the shape {K.shape}.")
     size = len(K) if y_train_size is None else y_train_size

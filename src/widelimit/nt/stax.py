@@ -137,6 +137,8 @@ def Conv(
 
 def _layout(numbers: tuple[str, str, str]) -> tuple[int, int]:
     """The axes of the batch and the channels of ('NCHW', 'OIHW', 'NCHW') and the like."""
+    if len(numbers) != 3:
+        raise ValueError(f"dimension_numbers are three layouts, such as ('NCHW', 'OIHW', 'NCHW'), not {numbers!r}.")
     first, _, last = numbers
     if first != last or not {"N", "C"} <= set(first):
         raise ValueError(f"dimension_numbers={numbers!r}: inputs and outputs must have one layout with N and C.")
@@ -378,4 +380,9 @@ _NEAREST = {
 def __getattr__(name: str) -> Any:
     if name in _NEAREST:
         raise AttributeError(f"stax.{name} of neural-tangents is not offered. The nearest is {_NEAREST[name]}.")
-    raise AttributeError(f"widelimit.stax has no {name!r}.")
+    hint = (
+        f" widelimit.{name} is one: stax.Triple(widelimit.{name}()) makes it a layer of stax."
+        if hasattr(act, name)
+        else ""
+    )
+    raise AttributeError(f"widelimit.stax has no {name!r}.{hint}")

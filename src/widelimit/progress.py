@@ -1,0 +1,25 @@
+"""A bar for long work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def bar(what: str, shown: bool, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
+    """A progress bar with the time left, or nothing."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns) as progress:
+        task = progress.add_task("", total=total, completed=done)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,16 @@
+"""Random features: how kernels are approximated in time linear in the number of inputs.
+
+`kinds` has the sketches that a feature map can be made of; `linear_maps`, `tensors` and `hadamard` what they are made of.
+"""
+
+from .columns import Columns, DirectSum, Features, Point, Widths, direct_sum, join, kept
+from .hadamard import hadamard, hadamard_plain
+from .kinds import Auto, Exact, PolySketch, Powers, RandomWeights, Sketch
+from .linear_maps import Product, Projection, draw_signs, fold, product, projection
+from .tensors import Maclaurin, Tree, maclaurin, tree
+
+__all__ = [
+    "Auto", "Columns", "DirectSum", "Exact", "Features", "Maclaurin", "Point", "PolySketch", "Powers", "Product",
+    "Projection", "RandomWeights", "Sketch", "Tree", "Widths", "direct_sum", "draw_signs", "fold", "hadamard",
+    "hadamard_plain", "join", "kept", "maclaurin", "product", "projection", "tree",
+]  # fmt: skip

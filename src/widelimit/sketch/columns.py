@@ -1,0 +1,174 @@
+"""What travels through a network when its features are computed: columns, whose products are covariances.
+
+Beside the columns goes what is known exactly: the variance of every pixel until a pooling mixes them, and what Dropout adds
+to it. Features of different inputs never have Dropout's part in common, so it is in no column.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from ..numerics import safe_divide, safe_sqrt
+from ..state import STATIC
+from .linear_maps import Projection, draw_signs, fold, projection
+
+
+class Columns(eqx.Module):
+    """Features of which few, the `kept` ones, are carried on as they are, and many, the `mixed` ones, may be folded.
+
+    A constant, a bias or the pixels of the input sit in a few columns with all their weight: folded, they would meet
+    themselves. What a random projection made is spread over all of its columns.
+    """
+
+    kept: Array
+    mixed: Array
+
+    @property
+    def count(self) -> int:
+        """How many columns there are."""
+        return self.kept.shape[-1] + self.mixed.shape[-1]
+
+    def all(self) -> Array:
+        """One array."""
+        parts = [part for part in (self.kept, self.mixed) if part.shape[-1]]
+        return jnp.concatenate(parts, -1) if parts else self.kept
+
+    def map(self, fn: Callable[[Array], Array]) -> "Columns":
+        """fn of both parts, for what acts on each column by itself."""
+        return Columns(fn(self.kept), fn(self.mixed))
+
+    def scaled(self, factor: Any) -> "Columns":
+        """Times a number, or one for every point."""
+        factor = jnp.asarray(factor, self.kept.dtype)
+        return self.map(lambda x: x * (factor[..., None] if factor.ndim else factor))
+
+    def squared(self) -> Array:
+        """The product of every point with itself."""
+        return jnp.sum(self.kept**2, -1) + jnp.sum(self.mixed**2, -1)
+
+
+def join(*parts: Columns) -> Columns:
+    """The direct sum."""
+    return Columns(
+        jnp.concatenate([part.kept for part in parts], -1), jnp.concatenate([part.mixed for part in parts], -1)
+    )
+
+
+def kept(x: Array) -> Columns:
+    """Columns that are all kept."""
+    return Columns(x, jnp.zeros((*x.shape[:-1], 0), x.dtype))
+
+
+class Point(NamedTuple):
+    """What an activation is given: a unit vector, a standard deviation, and the share of it that the vector tells.
+
+    The cosine of two points is share share' (direction . direction'); a share below 1 comes of Dropout, whose masks are
+    independent for different inputs. None is 1.
+    """
+
+    direction: Array
+    std: Array
+    share: Array | None
+
+
+class Widths(NamedTuple):
+    """How many columns an activation may make.
+
+    Where columns may grow, `random` new ones join the exact ones of the layers before; where they may not, there are
+    `random` in all, and direct sums are folded to as many.
+    """
+
+    random: int
+    grows: bool
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Features:
+    """The features of a batch after some layer; see the module."""
+
+    phi: Columns  # of the NNGP
+    psi: Columns | None  # of the NTK; None: not asked for, or 0, as no weights have come yet
+    variance: Array | None  # exact, of every pixel; None: that of the columns and what Dropout added
+    added: Array | None  # by Dropout; None: nothing
+    wants_ntk: bool = field(metadata=STATIC)
+    channels: int | None = field(metadata=STATIC)  # of the input or a layer with `width=`
+    sketch: Any = field(metadata=STATIC)  # the kind
+    widths: Widths = field(metadata=STATIC)
+
+    @property
+    def cap(self) -> int | None:
+        """How many columns a direct sum may have; None: any number."""
+        return self.widths.random if self.sketch.folds() and not self.widths.grows else None
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The sizes of the spatial axes."""
+        return self.phi.kept.shape[1:-1]
+
+    def total_variance(self) -> Array:
+        """The variance of every pixel."""
+        if self.variance is not None:
+            return self.variance
+        found = self.phi.squared()
+        return found if self.added is None else found + self.added
+
+    def point(self) -> Point:
+        """What an activation is given."""
+        length = safe_sqrt(self.phi.squared())
+        variance = self.total_variance()
+        share = None
+        if self.added is not None:
+            share = safe_sqrt(safe_divide(jnp.maximum(variance - self.added, 0), variance))
+        direction = safe_divide(self.phi.all(), length[..., None])
+        return Point(direction, safe_sqrt(variance), share)
+
+    def map(self, fn: Callable[[Columns], Columns], **changes: Any) -> "Features":
+        """fn of both kinds of columns."""
+        return replace(self, phi=fn(self.phi), psi=None if self.psi is None else fn(self.psi), **changes)
+
+
+class DirectSum(eqx.Module):
+    """Several equally shaped columns, those of a patch's pixels say, as one: kept side by side, mixed ones folded.
+
+    Kept columns that would become too many are spread over all columns by a projection first.
+    """
+
+    spill: Projection | None
+    signs: Array | None  # (parts, columns)
+    room: int | None = eqx.field(static=True)  # for mixed columns
+
+    def __call__(self, columns: Columns, parts: Callable[[Array], list[Array]]) -> Columns:
+        """The direct sum of parts(x), for an array x of columns."""
+        if self.spill is not None:
+            spread = self.spill(columns.kept) * self.spill.outputs**-0.5
+            missing = self.spill.outputs - columns.mixed.shape[-1]
+            mixed = jnp.pad(columns.mixed, [(0, 0)] * (spread.ndim - 1) + [(0, missing)])
+            columns = Columns(columns.kept[..., :0], spread + mixed)
+        side_by_side = jnp.concatenate(parts(columns.kept), -1)
+        pieces = parts(columns.mixed)
+        if self.signs is None or self.room is None:
+            return Columns(side_by_side, jnp.concatenate(pieces, -1))
+        folded = [fold(sign, piece, self.room) for sign, piece in zip(self.signs, pieces, strict=True)]
+        return Columns(side_by_side, sum(folded[1:], folded[0]))
+
+
+def direct_sum(key: PRNGKeyArray, columns: Columns, parts: int, cap: int | None) -> DirectSum:
+    """Draw one for so many parts; with `cap` it has no more columns than that, if none are kept."""
+    keep, mix = columns.kept.shape[-1], columns.mixed.shape[-1]
+    if cap is None or parts * (keep + mix) <= cap:
+        return DirectSum(None, None, None)
+    key1, key2 = jax.random.split(key)
+    spill = None
+    if parts * keep > cap // 4:
+        spill = projection(key1, keep, max(mix, cap))
+        keep, mix = 0, max(mix, cap)
+    room = max(1, cap - parts * keep)
+    if parts * mix <= room:
+        return DirectSum(spill, None, None)
+    return DirectSum(spill, draw_signs(key2, parts, mix), room)

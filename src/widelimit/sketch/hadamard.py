@@ -1,0 +1,49 @@
+"""The fast Hadamard transform, as two or three small matrix products."""
+
+from functools import lru_cache
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+_SIDE = 6  # a factor has at most 2^6 rows
+
+
+@lru_cache
+def hadamard_matrix(order: int) -> np.ndarray:
+    """The symmetric matrix of +-1 of Sylvester (1867), for an order that is a power of two."""
+    matrix = np.ones((1, 1))
+    while len(matrix) < order:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
+
+
+def hadamard_plain(x: Array) -> Array:
+    """The transform of the last axis, by its definition. The reference for `hadamard`."""
+    return x @ jnp.asarray(hadamard_matrix(x.shape[-1]), x.dtype)
+
+
+def hadamard(x: Array) -> Array:
+    """The same: the matrix of order m1 m2 is the Kronecker product of those of m1 and m2.
+
+    Each product works on the last axis, where it is one large matrix product, and puts the next axis there.
+    """
+    order = x.shape[-1].bit_length() - 1
+    count = max(1, -(-order // _SIDE))
+    sizes = [2 ** (order // count + (i < order % count)) for i in range(count)]
+    y = x.reshape(-1, *sizes)
+    for _ in sizes:
+        matrix = jnp.asarray(hadamard_matrix(y.shape[-1]), x.dtype)
+        y = jnp.matmul(y, matrix, preferred_element_type=_accumulator(x.dtype)).astype(x.dtype)
+        y = jnp.moveaxis(y, -1, 1)
+    return y.reshape(x.shape)
+
+
+def _accumulator(dtype: np.dtype) -> np.dtype:
+    """What sums are kept in: float32 for shorter types."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+def padded(size: int) -> int:
+    """The next power of two."""
+    return 1 << max(size - 1, 0).bit_length()

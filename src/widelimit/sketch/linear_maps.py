@@ -1,0 +1,87 @@
+"""Random linear maps of columns: projections with orthogonal rows, and folds. Each is drawn once, as a pytree."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from .hadamard import hadamard, padded
+
+_DENSE = 64  # inputs below this take dense orthogonal matrices: the rows of a padded Hadamard matrix repeat there
+
+
+class Projection(eqx.Module):
+    """y = R x with E[y_i y'_i] = x . x' for every i, the rows of R orthogonal in blocks as long as x.
+
+    Few inputs: random orthogonal matrices. Many: the subsampled randomised Hadamard transform, R = H D with random signs D
+    (Ailon and Chazelle, 2009), and with `rounds` above 1 further transforms before it. `radii`, where the rows must look
+    Gaussian, give each the length of a Gaussian vector.
+    """
+
+    matrix: Array | None  # (inputs, outputs)
+    signs: Array | None  # (blocks, rounds, padded inputs)
+    radii: Array | None  # (outputs,)
+    inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+
+    def __call__(self, x: Array) -> Array:
+        """The last axis projected."""
+        if self.signs is None:
+            y = jnp.matmul(x, jnp.asarray(self.matrix, x.dtype), precision="highest")
+        else:
+            size = self.signs.shape[-1]
+            y = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - self.inputs)])[..., None, :]
+            for i in range(self.signs.shape[1]):
+                y = hadamard(y * self.signs[:, i].astype(x.dtype)) * (1 if i == 0 else size**-0.5)
+            y = y.reshape(*x.shape[:-1], -1)[..., : self.outputs]
+        return y if self.radii is None else y * self.radii.astype(x.dtype)
+
+
+def projection(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1, gaussian: bool = False) -> Projection:
+    """Draw one; with `gaussian`, its rows have the lengths of Gaussian vectors."""
+    directions, lengths = jax.random.split(key)
+    size = inputs if inputs < _DENSE else padded(inputs)
+    blocks = -(-outputs // size)
+    radii = jnp.sqrt(jax.random.chisquare(lengths, size, (outputs,)) / size) if gaussian else None
+    if inputs >= _DENSE:
+        signs = jax.random.rademacher(directions, (blocks, rounds, size), jnp.int8)
+        return Projection(None, signs, radii, inputs, outputs)
+    q, r = jnp.linalg.qr(jax.random.normal(directions, (blocks, size, size)))
+    q = q * jnp.sign(jnp.diagonal(r, axis1=1, axis2=2))[:, None, :]  # uniform among orthogonal matrices
+    matrix = size**0.5 * jnp.moveaxis(q, 0, 1).reshape(size, -1)[:, :outputs]
+    return Projection(matrix, None, radii, inputs, outputs)
+
+
+class Product(eqx.Module):
+    """Columns whose products are those of the tensor product of two vectors, in the mean: (R1 u) (R2 v) / sqrt(m).
+
+    With the Hadamard transform inside, the TensorSRHT of Ahle et al. (2020).
+    """
+
+    first: Projection
+    second: Projection
+
+    def __call__(self, u: Array, v: Array) -> Array:
+        """The sketch of u (x) v."""
+        return self.first(u) * self.second(v) * self.first.outputs**-0.5
+
+
+def product(key: PRNGKeyArray, first: int, second: int, outputs: int) -> Product:
+    """Draw one for vectors of `first` and `second` numbers."""
+    key1, key2 = jax.random.split(key)
+    return Product(projection(key1, first, outputs), projection(key2, second, outputs))
+
+
+def draw_signs(key: PRNGKeyArray, *shape: int) -> Array:
+    """Random signs, for `fold`."""
+    return jax.random.rademacher(key, shape, jnp.int8)
+
+
+def fold(signs: Array, x: Array, columns: int) -> Array:
+    """The last axis of x cut into pieces of `columns`, added with random signs: a CountSketch of a direct sum.
+
+    The products of the results have those of x as their mean, and an error like that of a projection.
+    """
+    x = x * signs.astype(x.dtype)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % columns)])
+    return x.reshape(*x.shape[:-1], -1, columns).sum(-2)
