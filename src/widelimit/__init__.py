@@ -4,7 +4,7 @@ A network is described once and read several ways: `net.kernel(x1, x2)` gives it
 `net.apply` the finite network itself.
 """
 
-from . import linear, nets, nt, stax
+from . import linear, nets, nt, sketch, stax
 from .activations import (
     ABRelu,
     Abs,
@@ -62,7 +62,7 @@ from .layers import (
     SumPool,
     parallel,
 )  # fmt: skip
-from .network import Network, from_json, repeat, residual, serial
+from .network import Network, from_json, load_features, repeat, residual, serial
 
 __version__ = "0.1.0"
 
@@ -72,5 +72,5 @@ __all__ = [
     "GlobalAvgPool", "GlobalSumPool", "HardTanh", "Hermite", "Identity", "Kernels", "Layer", "LayerNorm", "LeakyRelu",
     "Mish", "Monomial", "Network", "Polynomial", "Rbf", "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid",
     "SigmoidLike", "Sign", "Silu", "Sin", "Softplus", "Softsign", "SumPool", "Tanh", "dual", "dual_slope", "from_json",
-    "linear", "nets", "nt", "parallel", "register", "repeat", "residual", "serial", "stax",
+    "linear", "load_features", "nets", "nt", "parallel", "register", "repeat", "residual", "serial", "sketch", "stax",
 ]  # fmt: skip

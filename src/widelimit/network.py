@@ -5,6 +5,7 @@ precision and gives back what came in, NumPy or JAX.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,6 +34,8 @@ from .layers import (
     parallel,
 )
 from .precision import checked_inputs, in_own_precision
+from .sketch import Sketch
+from .sketched import FeatureMap, chosen, feature_map, load_feature_map
 from .state import State
 from .tiles import largest_side, parse_bytes, tiled
 
@@ -98,7 +101,7 @@ class Network(Layer):
         drawn = []
         for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
             drawn.append(layer.sketch(own, features))
-            features = jax.eval_shape(layer.features, drawn[-1], features)
+            features = layer.features(drawn[-1], features)
         return tuple(drawn)
 
     def features(self, drawn, features):
@@ -157,6 +160,30 @@ class Network(Layer):
             return _choose(tiled(net, x1, x2, names), get)
         run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
         return _choose(in_own_precision(run, x1, x2), get)
+
+    def feature_map(
+        self,
+        key: PRNGKeyArray,
+        input_shape: Sequence[int],
+        features: int = 4096,
+        get: str | Sequence[str] = "ntk",
+        sketch: str | Sketch = "auto",
+        degree: int | None = None,
+        dtype: Any = None,
+    ) -> FeatureMap:
+        """Random features whose products approximate the kernel: phi(x1) @ phi(x2).T ~ kernel(x1, x2, get).
+
+        `input_shape` is that of one input, `features` the number of columns. `get` is "ntk", "nngp", or a tuple of both,
+        which gives `Kernels` of two such arrays. `sketch` is a name or an object of `widelimit.sketch`; `degree` is that
+        of a truncated series, where the kind has one. The error falls with the square root of `features`: `phi.error(x)`
+        estimates it.
+        """
+        _check_key("feature_map", key)
+        names = _readings(get)
+        shape = _input_shape(input_shape)
+        self.shape(shape, None)
+        kind = chosen(sketch, degree)
+        return feature_map(self, key, shape, features, names, not isinstance(get, str), kind, dtype)
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
         """Random parameters of the finite network; `width` is that of every layer without one of its own."""
@@ -333,6 +360,11 @@ def _rebuild(data: Any) -> Any:
         return _CLASSES[name](**values)
     except TypeError as error:
         raise ValueError(f"{name} cannot be made of {values!r}: {error}.") from None
+
+
+def load_features(path: str | os.PathLike) -> FeatureMap:
+    """The feature map that `FeatureMap.save` wrote: the same columns, whatever the release of JAX."""
+    return load_feature_map(path, from_json)
 
 
 def from_json(text: str) -> Network:

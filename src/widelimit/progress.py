@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(what: str, shown: bool, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
+def bar(what: str, shown: bool, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
     """A progress bar with the time left, or nothing."""
     if not shown:
-        yield lambda: None
+        yield lambda count=1: None
         return
     from rich.progress import (
         BarColumn,
@@ -22,4 +22,4 @@ def bar(what: str, shown: bool, total: int, done: int = 0) -> Iterator[Callable[
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns) as progress:
         task = progress.add_task("", total=total, completed=done)
-        yield lambda: progress.advance(task)
+        yield lambda count=1: progress.advance(task, count)

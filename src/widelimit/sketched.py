@@ -4,36 +4,67 @@
 draws the random numbers once; the map is a pytree.
 """
 
+import json
+import os
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from .described import plain, whole
+from .exact import Kernels, kernel
 from .layers import Layer
-from .sketch import Columns, Features, Sketch, Widths, kept
+from .precision import checked_inputs, in_own_precision
+from .progress import bar
+from .sketch import Auto, Columns, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
 
 _LEAST = 4  # random columns of an activation
-_BATCH_BYTES = 2**26  # of the widest array of a batch
+_REFERENCE = 64  # rows
+_BATCH_BYTES = 2**26  # of the widest arrays of a batch
+_KINDS: dict[str, type[Sketch]] = {
+    "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "polysketch": PolySketch, "exact": Exact,
+}  # fmt: skip
+_FORMAT = 1
 
 
 def _start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features:
     """The features of the inputs themselves, exact."""
-    phi = kept(x * x.shape[-1] ** -0.5)
-    return Features(phi, None, phi.squared(), None, wants_ntk, x.shape[-1], sketch, widths)
+    columns = x * x.shape[-1] ** -0.5
+    phi = kept(columns)
+    if widths.grows:  # nothing is folded, and what is kept are constants
+        phi = Columns(columns[..., :0], columns)
+    return Features(phi, None, None, phi.squared(), None, wants_ntk, x.shape[-1], sketch, widths)
 
 
 def _end(features: Features) -> Columns:
     """The columns asked for after the last layer."""
     if not features.wants_ntk:
         return features.phi
+    features = features.plain()
     return features.phi.map(jnp.zeros_like) if features.psi is None else features.psi
 
 
 def _draw(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
-    x = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
-    return net.sketch(key, jax.eval_shape(lambda x: _start(x, get == "ntk", sketch, widths), x))
+    """The random numbers of all layers; those of a few random inputs go through with them, as a reference."""
+    draws, inputs = jax.random.split(key)
+    x = jax.random.normal(inputs, (_REFERENCE if len(shape) == 1 else 2, *shape), jnp.float32)
+    return net.sketch(draws, _start(x, get == "ntk", sketch, widths))
+
+
+_drawn = jax.jit(_draw, static_argnames=("shape", "get", "sketch", "widths"))
+
+
+def _outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+    """The shapes of what is drawn."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.eval_shape(lambda key: _draw(net, key, shape, get, sketch, widths), key)
 
 
 def _apply(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
@@ -85,3 +116,222 @@ def _widest(columns: Any, features: int, grows: bool) -> Widths | None:
         if low == guess and columns(Widths(low + 1, grows)) > features:
             break
     return Widths(low, grows)
+
+
+def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
+    """The kind of a name, or one that is given; with its degree where it has one."""
+    if isinstance(sketch, Sketch):
+        if degree is not None:
+            raise ValueError(f"degree={degree} beside {sketch!r}, which says its own. Leave it out.")
+        return sketch
+    if sketch not in _KINDS:
+        raise ValueError(f"sketch is one of {', '.join(_KINDS)}, or such an object, not {sketch!r}.")
+    kind = _KINDS[sketch]
+    if degree is None:
+        return kind()
+    if sketch in ("random_weights", "exact"):
+        raise ValueError(f"sketch={sketch!r} has no degree: nothing is truncated. Leave degree out.")
+    return kind(degree=degree)
+
+
+@partial(jax.jit, static_argnames=("get", "sketch", "widths"))
+def _run(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
+    return _apply(net, drawn, x, get, sketch, widths)
+
+
+class Part(eqx.Module):
+    """The drawn features of one kernel."""
+
+    drawn: Any
+    get: str = eqx.field(static=True)
+    widths: Widths = eqx.field(static=True)
+
+
+class KernelError(NamedTuple):
+    """How far products of features are from the kernel, on pairs of different rows of a sample.
+
+    `rms` is the root of the mean square of |error| / sqrt(K_ii K_jj), `largest` the largest such number, and `relative` the
+    norm of the error over that of the kernel.
+    """
+
+    rms: float
+    largest: float
+    relative: float
+    rows: int
+
+
+class FeatureMap(eqx.Module):
+    """phi(x): columns whose products approximate a kernel, phi(x) . phi(y) ~ K(x, y). Made by `Network.feature_map`."""
+
+    net: Layer
+    parts: tuple[Part, ...]
+    sketch: Sketch = eqx.field(static=True)
+    input_shape: tuple[int, ...] = eqx.field(static=True)
+    columns: int = eqx.field(static=True)
+    several: bool = eqx.field(static=True)  # whether a tuple of kernels was asked for
+    dtype: str | None = eqx.field(static=True)
+
+    def __call__(self, x, batch: int | None = None, progress: bool = False) -> Any:
+        """The features of every row of x, (n, features); NumPy or JAX as x is, in its precision or the map's `dtype`.
+
+        NumPy arrays go through in batches of `batch` rows, as many as fit a few dozen megabytes where it is not said.
+        """
+        x = self._checked(x)
+        if not isinstance(x, np.ndarray) or isinstance(self.sketch, Exact):
+            return self._chosen([in_own_precision(partial(self._one, part), x) for part in self.parts])
+        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
+        results: list[np.ndarray] = []
+        with bar("features", progress, len(x)) as advance:
+            for start, blocks in self._blocks(x, size):
+                results = results or [np.empty((len(x), *block.shape[1:]), block.dtype) for block in blocks]
+                for result, block in zip(results, blocks, strict=True):
+                    result[start : start + len(block)] = block
+                advance(len(blocks[0]))
+        return self._chosen(results)
+
+    def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
+        """The features of `batch` rows after the other, for those who do not keep them."""
+        x = np.asarray(self._checked(x))
+        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
+        with bar("features", progress, len(x)) as advance:
+            for _, blocks in self._blocks(x, size):
+                yield self._chosen(blocks)
+                advance(len(blocks[0]))
+
+    def error(self, x, sample: int = 256, seed: int = 0) -> Any:
+        """How far the features' products are from the kernel on a random sample of the rows of x: a `KernelError`.
+
+        An estimate for the data at hand and this draw of the map; the exact kernel of the sample is computed. It falls
+        with the square root of the number of features.
+        """
+        if isinstance(self.sketch, Exact):
+            raise ValueError("The features of Exact hold within one call, and have no error to estimate.")
+        x = np.asarray(self._checked(x))
+        if len(x) < 2:
+            raise ValueError(f"An error needs two rows at least, and x has {len(x)}.")
+        rows = np.random.default_rng(seed).permutation(len(x))[: whole("sample", sample, least=2)]
+        x = np.asarray(x[np.sort(rows)], np.float64)
+        features = self(x)
+        features = features if self.several else (features,)
+        exact = self.net.kernel(x, get=tuple(part.get for part in self.parts))  # type: ignore[attr-defined]
+        found = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
+        return self._chosen(found)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
+        header = {
+            "widelimit": _FORMAT,
+            "network": json.loads(self.net.to_json()),  # type: ignore[attr-defined]
+            "sketch": {type(self.sketch).__name__: {k: plain(v) for k, v in self.sketch.arguments().items()}},
+            "parts": [{"get": part.get, "widths": list(part.widths)} for part in self.parts],
+            "input_shape": list(self.input_shape),
+            "columns": self.columns,
+            "several": self.several,
+            "dtype": self.dtype,
+        }
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves([part.drawn for part in self.parts])]
+        path = Path(path)
+        new = path.with_name(path.name + ".new")
+        with new.open("wb") as file:
+            named: dict[str, Any] = {f"array_{i}": leaf for i, leaf in enumerate(leaves)}
+            np.savez(file, header=np.array(json.dumps(header)), **named)
+        new.replace(path)
+
+    def _checked(self, x: Any) -> Any:
+        x, _ = checked_inputs(x, None, names=("x", ""))
+        if x.shape[1:] != self.input_shape:
+            raise ValueError(
+                f"The map takes inputs of the shape (n, {', '.join(map(str, self.input_shape))}), and x has {x.shape}."
+            )
+        return x if self.dtype is None else x.astype(self.dtype)
+
+    def _one(self, part: Part, x: Array) -> Array:
+        found = _run(self.net, part.drawn, x, part.get, self.sketch, part.widths)
+        if isinstance(self.sketch, Exact):
+            return found
+        return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, self.columns - found.shape[-1])])
+
+    def _batch(self, x: Any) -> int:
+        wide = max(self.columns, *(part.widths.random for part in self.parts))
+        row = prod(self.input_shape[:-1]) * wide * x.dtype.itemsize
+        return max(1, min(4096, _BATCH_BYTES // row))
+
+    def _blocks(self, x: np.ndarray, size: int) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """Every batch's place and features; the last is filled up, so that one program serves all."""
+        if len(x) == 0:
+            yield 0, [part[:0] for part in self._blocks_of(np.zeros((1, *x.shape[1:]), x.dtype))]
+        size = min(size, max(len(x), 1))
+        for start in range(0, len(x), size):
+            rows = np.asarray(x[start : start + size])
+            missing = size - len(rows)
+            full = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
+            yield start, [part[: len(rows)] for part in self._blocks_of(full)]
+
+    def _blocks_of(self, x: np.ndarray) -> list[np.ndarray]:
+        return [in_own_precision(partial(self._one, part), x) for part in self.parts]
+
+    def _chosen(self, found: list[Any]) -> Any:
+        if not self.several:
+            return found[0]
+        named = {part.get: value for part, value in zip(self.parts, found, strict=True)}
+        return Kernels(named.get("nngp"), named.get("ntk"))
+
+
+def _kernel_error(features: np.ndarray, exact: np.ndarray) -> KernelError:
+    wide = features.astype(np.float64)
+    # outputs may have pixels, each by itself
+    found = wide @ wide.T if wide.ndim == 2 else np.einsum("i...m,j...m->ij...", wide, wide)
+    i, j = np.triu_indices(len(exact), 1)
+    size = np.sqrt(np.abs(np.einsum("ii...->i...", exact)))
+    scale = size[i] * size[j]
+    difference = found[i, j] - exact[i, j]
+    scaled = np.abs(difference) / np.where(scale > 0, scale, 1)
+    norm = np.linalg.norm(exact[i, j])
+    relative = float(np.linalg.norm(difference) / norm) if norm > 0 else float(np.linalg.norm(difference))
+    return KernelError(float(np.sqrt(np.mean(scaled**2))), float(scaled.max()), relative, len(exact))
+
+
+def feature_map(
+    net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, names: tuple[str, ...], several: bool,
+    sketch: Sketch, dtype: Any,
+) -> FeatureMap:  # fmt: skip
+    """Draw a map; see `Network.feature_map`."""
+    features = whole("features", features, least=1)
+    dtype = None if dtype is None else str(jnp.dtype(dtype))
+    if dtype is not None and not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
+        raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
+    # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
+    jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
+    parts = []
+    for get, own in zip(names, jax.random.split(key, len(names)), strict=True):
+        widths = Widths(1, True) if isinstance(sketch, Exact) else planned(net, shape, features, get, sketch)
+        drawn = _outline(net, shape, get, sketch, widths) if isinstance(sketch, Exact) else None  # nothing is random
+        parts.append(Part(drawn or _drawn(net, own, shape, get, sketch, widths), get, widths))
+    return FeatureMap(net, tuple(parts), sketch, shape, features, several, dtype)
+
+
+def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
+    """The map that `FeatureMap.save` wrote; `network` makes a network of its JSON. Nothing of it is executed."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
+        if header["widelimit"] != _FORMAT:
+            raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {_FORMAT}")
+        net = network(json.dumps(header["network"]))
+        ((name, arguments),) = header["sketch"].items()
+        sketch = {kind.__name__: kind for kind in _KINDS.values()}[name](**arguments)
+        shape = tuple(header["input_shape"])
+        parts = []
+        for part in header["parts"]:
+            widths = Widths(*part["widths"])
+            leaves, structure = jax.tree.flatten(_outline(net, shape, part["get"], sketch, widths))
+            own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
+            if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
+                raise ValueError("its arrays do not fit its network")
+            parts.append(Part(jax.tree.unflatten(structure, [jnp.asarray(a) for a in own]), part["get"], widths))
+        return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{os.fspath(path)!r} is no feature map that can be read: {error}.") from error

@@ -55,6 +55,11 @@ class Activation(Described):
     # be that of several.
 
     @property
+    def continuous(self) -> bool:
+        """Whether f is known to have no jumps, so that r_slope follows from r."""
+        return True
+
+    @property
     def part_count(self) -> int:
         """How many functions `parts` gives."""
         return 1

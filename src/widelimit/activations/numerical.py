@@ -144,6 +144,10 @@ class Elementwise(Numerical):
     def bends(self):
         return self.kinks
 
+    @property
+    def continuous(self):
+        return False  # nobody has said so
+
 
 def _probe(fn: Callable, kinks: tuple[float, ...]) -> None:
     """Refuse what is no function of each element by itself, and warn of one that quadrature cannot resolve."""

@@ -176,6 +176,10 @@ class Affine(Activation):
         return self.activation.has_function
 
     @property
+    def continuous(self):
+        return self.activation.continuous
+
+    @property
     def part_count(self):
         return self.activation.part_count
 

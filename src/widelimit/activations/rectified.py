@@ -101,6 +101,10 @@ class Sign(Activation):
     def r_slope(self, std, degree):
         return constants([0.0] * (degree + 1), std)
 
+    @property
+    def continuous(self):
+        return False
+
 
 class RectifiedMonomial(Activation):
     """t^degree on the right of 0 and 0 on its left; degree 0 is the step, whose slope is 0 by convention."""
@@ -130,6 +134,10 @@ class RectifiedMonomial(Activation):
 
     def r_slope(self, std, degree):
         return super().r_slope(std, degree) if self.degree else constants([0.0] * (degree + 1), std)
+
+    @property
+    def continuous(self):
+        return self.degree > 0
 
 
 def _jump(scale, offset, a, b, c):

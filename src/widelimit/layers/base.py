@@ -95,17 +95,17 @@ class Nonlinearity(Layer):
         return self.activation.fn(x)
 
     def sketch(self, key, features: Features):
-        return features.sketch.draw(key, self.activation, features.phi, features.psi, features.widths)
+        return features.sketch.draw(key, self.activation, features)
 
     def features(self, drawn, features: Features) -> Features:
         act, point = self.activation, features.point()
-        phi, psi = features.sketch.step(drawn, act, point, features.psi, features.widths)
+        after = features.sketch.step(drawn, act, features)
         variance = added = None
         if features.variance is not None or point.share is not None:
             one = jnp.sign(point.std)
             variance = act.k(point.std, point.std, one)
             added = None if point.share is None else variance - act.k(point.std, point.std, point.share**2)
-        return replace(features, phi=phi, psi=psi, variance=variance, added=added)
+        return replace(after, variance=variance, added=added)
 
     def __repr__(self):
         return repr(self.activation)

@@ -119,6 +119,7 @@ class _FanIn(Layer):
 
     def sketch(self, key, features):
         phi_key, psi_key = jax.random.split(key)
+        features = [f.plain() for f in features]
         cap = features[0].cap
         psis = [f.psi for f in features if f.psi is not None]
         return _draw_fold(phi_key, [f.phi for f in features], cap), _draw_fold(psi_key, psis, cap)
@@ -156,6 +157,7 @@ class FanInSum(_FanIn):
         return self._joined(states, nngp=sum(s.nngp for s in states), ntk=_joint_ntk(states, sum), channels=channels)
 
     def features(self, drawn, features):
+        features = [f.plain() for f in features]
         *_, channels = self.shape([(*f.spatial, f.channels) for f in features], None)
         return self._joined_features(
             drawn, features, lambda parts: join(*parts), **_joint_variance(features, sum), channels=channels
@@ -211,6 +213,7 @@ class FanInConcat(_FanIn):
         return self._joined(states, gaussian=not along_channels, **changes)
 
     def features(self, drawn, features):
+        features = [f.plain() for f in features]
         rank = len(features[0].spatial)
         axis = self._axis(rank + 2)
         shape = self.shape([(*f.spatial, f.channels) for f in features], None)

@@ -54,6 +54,7 @@ class _Pixels(Layer):
         """The same with the squares of its weights: what it makes of independent parts."""
 
     def features(self, drawn, features: Features) -> Features:
+        features = features.plain()
         added = features.added
         if added is not None:
             for i in range(len(features.spatial)):
@@ -171,11 +172,13 @@ class Flatten(Layer):
 
     def sketch(self, key, features: Features):
         key1, key2 = jax.random.split(key)
+        features = features.plain()
         pixels, cap = prod(features.spatial), features.cap
         psi = None if features.psi is None else direct_sum(key2, features.psi, pixels, cap)
         return direct_sum(key1, features.phi, pixels, cap), psi
 
     def features(self, drawn, features: Features) -> Features:
+        features = features.plain()
         sum_phi, sum_psi = drawn
         pixels = prod(features.spatial)
         axes = tuple(range(1, 1 + len(features.spatial)))

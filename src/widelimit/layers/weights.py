@@ -118,18 +118,26 @@ class _Weights(Layer):
     def sketch(self, key, features: Features):
         key1, key2 = jax.random.split(key)
         parts, cap = self.filter_size(), features.cap
+        features = features if self._shares(features) else features.plain()
         psi = None if features.psi is None else direct_sum(key2, features.psi, parts, cap)
         return direct_sum(key1, features.phi, parts, cap), psi
 
     def features(self, drawn, features: Features) -> Features:
         sum_phi, sum_psi = drawn
+        sharing = self._shares(features)
+        features = features if sharing else features.plain()
         scale = self.W_std / sqrt(self.filter_size())
         before = sum_phi(features.phi, self.patches)
         phi = before.scaled(scale)
         if self.b_std is not None:
             phi = join(_constant(phi, self.b_std), phi)
-        psi = None
-        if features.wants_ntk:
+        psi = shared = None
+        if sharing:  # the layer's own gradients are the columns of phi once more
+            before_shared = jnp.zeros(phi.mixed.shape[-1]) if features.shared is None else features.shared
+            shared = 1 + before_shared
+            psi = Columns(phi.kept, phi.mixed[..., :0])
+            psi = psi if features.psi is None else join(psi, features.psi.scaled(scale))
+        elif features.wants_ntk:
             parts = [phi] if self.parameterization == "ntk" else self._gradient_columns(before, features.channels)
             if features.psi is not None:
                 parts.append(sum_psi(features.psi, self.patches).scaled(scale))
@@ -144,10 +152,19 @@ class _Weights(Layer):
             features,
             phi=phi,
             psi=psi,
+            shared=shared,
             variance=None if features.variance is None else summed(features.variance) + bias,
             added=None if features.added is None else summed(features.added),
             channels=self.width,
         )
+
+    def _shares(self, features: Features) -> bool:
+        """Whether the NTK may go on as multiples of the NNGP's columns."""
+        fits = features.psi is None or features.shared is not None
+        return (
+            features.wants_ntk and features.widths.grows and self.filter_size() == 1 and self.parameterization == "ntk"
+            and features.sketch.folds() and fits
+        )  # fmt: skip
 
     def _gradient_columns(self, before: Columns, channels: int | None) -> list[Columns]:
         """Columns of the gradients of this layer's own weights, in the standard parameterisation."""

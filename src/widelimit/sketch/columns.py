@@ -94,6 +94,7 @@ class Features:
 
     phi: Columns  # of the NNGP
     psi: Columns | None  # of the NTK; None: not asked for, or 0, as no weights have come yet
+    shared: Array | None  # how often each mixed column of phi is in the NTK too, beside psi; None: never
     variance: Array | None  # exact, of every pixel; None: that of the columns and what Dropout added
     added: Array | None  # by Dropout; None: nothing
     wants_ntk: bool = field(metadata=STATIC)
@@ -127,6 +128,13 @@ class Features:
             share = safe_sqrt(safe_divide(jnp.maximum(variance - self.added, 0), variance))
         direction = safe_divide(self.phi.all(), length[..., None])
         return Point(direction, safe_sqrt(variance), share)
+
+    def plain(self) -> "Features":
+        """The same with all columns of the NTK in psi."""
+        if self.shared is None or self.psi is None:
+            return self
+        own = Columns(self.phi.kept[..., :0], self.phi.mixed * safe_sqrt(self.shared).astype(self.phi.mixed.dtype))
+        return replace(self, psi=join(self.psi, own), shared=None)
 
     def map(self, fn: Callable[[Columns], Columns], **changes: Any) -> "Features":
         """fn of both kinds of columns."""

@@ -13,8 +13,9 @@ A kind is a description; `draw` gives its random numbers, a pytree, and `step` a
 """
 
 from abc import abstractmethod
+from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,14 +25,15 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation
 from ..described import Described, whole
-from ..hermite import hermite
-from ..numerics import cosine, safe_sqrt
-from .columns import Columns, Point, Widths, kept
+from ..hermite import derivative_coefficients, hermite
+from ..numerics import cosine, safe_divide, safe_sqrt
+from .columns import Columns, Features, Widths, kept
 from .linear_maps import Product, Projection, draw_signs, fold, product, projection
 from .series import coefficients, shares, slope_coefficients, tabulated
 from .tensors import Maclaurin, Tree, maclaurin, tree
 
-_PRODUCT = 1.0
+_PRODUCT = 1.0  # columns of a product for each random column of an activation
+_POWERS = 6  # of the mean direction that are taken out
 
 
 class Sketch(Described):
@@ -42,14 +44,12 @@ class Sketch(Described):
         return True
 
     @abstractmethod
-    def draw(self, key: PRNGKeyArray, act: Activation, phi: Columns, psi: Columns | None, widths: Widths) -> Any:
-        """The random numbers for columns of these shapes."""
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Any:
+        """The random numbers for such features, which are those of a few random inputs."""
 
     @abstractmethod
-    def step(
-        self, drawn: Any, act: Activation, point: Point, psi: Columns | None, widths: Widths
-    ) -> tuple[Columns, Columns | None]:
-        """The features of k(x, y), and of Theta(x, y) k'(x, y) where those of Theta are given."""
+    def step(self, drawn: Any, act: Activation, features: Features) -> Features:
+        """The columns of k(x, y), and of Theta(x, y) k'(x, y) where those of Theta are given."""
 
 
 class _Slope(eqx.Module):
@@ -76,8 +76,17 @@ def _slope(key: PRNGKeyArray, psi: Columns, rest: int, widths: Widths) -> _Slope
     return _Slope(product(key1, keep + room, rest, room), draw_signs(key2, psi.mixed.shape[-1]))
 
 
+class _Mean(NamedTuple):
+    """A unit vector near which directions lie, its products with random weights, and a profile of slopes there."""
+
+    vector: Array
+    weights: Array
+    profile: Array
+
+
 class _Weights(eqx.Module):
     projection: Projection
+    mean: _Mean
     slope: _Slope | None
     orders: int = eqx.field(static=True)
 
@@ -85,10 +94,17 @@ class _Weights(eqx.Module):
 class RandomWeights(Sketch):
     """f(W x) and f'(W x) with random W, whose rows are orthogonal in blocks, without truncation at any radius.
 
-    The lowest `orders` of the Hermite expansion are taken out of f and carried exactly, so that only a small rest is
-    random; 0 takes none out. None takes out the constant, the linear part where x is short enough, and the quadratic
-    part where its columns are a small share. The normalised Gaussian has two functions, a cosine and a sine: with it
-    these are random Fourier features.
+    What can be known exactly is taken out of f, so that only a small rest is random. Constants, biases and means make
+    directions lie around a mean vector u; with e = x . u, x = e u + y, and the Hermite coefficients r_l of f(a t),
+
+        c = e e' + y . y',    k = sum of r_l r'_l (e e')^l + eta eta' a a' y . y' + ...
+
+    The powers of e are a few columns, and the linear part, y itself, are those that are there. It has the factor eta =
+    E[f'(a W x) p(W u)], with p a function near the mean of f' given W u: so little of it is left over, and it is also
+    the constant of f', by which the NTK's columns go on. With u = 0, eta is r_1(a) / a. `orders` = 1 leaves out the linear
+    part, 0 everything; 3 takes out the quadratic part of y too, and None what the number of columns suggests.
+
+    The normalised Gaussian has two functions, a cosine and a sine: with it these are random Fourier features.
     """
 
     orders: int | None = eqx.field(default=None, static=True)
@@ -104,45 +120,135 @@ class RandomWeights(Sketch):
             return 1
         return 3 if inputs * (inputs + 1) // 2 <= widths.random // 4 else 2
 
-    def draw(self, key, act, phi, psi, widths):
-        key1, key2 = jax.random.split(key)
+    def draw(self, key, act, features):
+        weight_key, slope_key = jax.random.split(key)
+        phi, widths = features.phi, features.widths
         inputs = phi.count
         orders = self._orders(inputs, widths)
-        exact = sum(_tensor_columns(inputs, order) for order in range(orders))
+        exact = (_POWERS + 1 if orders else 0) + sum(_tensor_columns(inputs, order) for order in range(1, orders))
         room = widths.random if widths.grows else widths.random - exact
         count = max(1, room // act.part_count)
-        weights = projection(key1, inputs, count, rounds=2, gaussian=widths.grows or inputs < 64)
-        rest = sum(_tensor_columns(inputs, order) for order in range(1, orders)) + count * act.part_count
-        return _Weights(weights, None if psi is None else _slope(key2, psi, rest, widths), orders)
+        weights = projection(weight_key, inputs, count, rounds=2, gaussian=widths.grows or inputs < 64)
+        mean = self._mean(weights, act, features)
+        slope = None
+        if features.wants_ntk and features.psi is not None:
+            rest = (inputs if orders > 1 else 0) + count * act.part_count
+            slope = _slope(slope_key, features.plain().psi, rest, widths)
+        return _Weights(weights, mean, slope, orders)
 
-    def step(self, drawn, act, point, psi, widths):
-        x, std, share = point
-        t, orders = drawn.projection(x), drawn.orders
-        tensors = [_tensor(x, order) for order in range(orders)]
-        polynomials = hermite(orders - 1, t) if orders else []
+    def _mean(self, weights: Projection, act: Activation, features: Features) -> _Mean:
+        """From the reference: the mean direction, of constants alone where columns go on, and of slopes there."""
+        point = features.point()
+        x = point.direction.reshape(-1, point.direction.shape[-1])
+        vector = x.mean(0)
+        if features.widths.grows:
+            vector = jnp.where(jnp.arange(len(vector)) < features.phi.kept.shape[-1], vector, 0)
+        vector = safe_divide(vector, safe_sqrt(jnp.sum(vector**2)))
+        e = (x @ vector)[:, None] ** jnp.arange(_POWERS + 1)
+        profile = (act.r_slope(point.std.reshape(-1), _POWERS) * e).mean(0)
+        size = safe_sqrt(jnp.sum(profile**2))
+        first = jnp.zeros_like(profile).at[0].set(1)
+        profile = jnp.where(size > 0, safe_divide(profile, size), first)
+        return _Mean(vector, weights(vector), profile)
+
+    def step(self, drawn, act, features):
+        x, std, share = features.point()
+        orders, narrow = drawn.orders, x.dtype
+        wide = jnp.promote_types(narrow, jnp.float32)
+        std = std.astype(wide)
+        t = drawn.projection(x).astype(wide)
+        share = None if share is None else share.astype(wide)
+        vector, weights, profile = (part.astype(wide) for part in drawn.mean)
+        known = jnp.ones_like(std) if share is None else share
+        e = known * jnp.sum(x.astype(wide) * vector, -1)
+        tau = known[..., None] * t - e[..., None] * weights  # the part of the weighted sums that y makes
+        y = known[..., None] * x.astype(wide) - e[..., None] * vector
+        powers = e[..., None] ** jnp.arange(_POWERS + 1)
+        polynomials = jnp.stack(hermite(_POWERS, weights), -1)  # (weights, degrees)
         scale = drawn.projection.outputs**-0.5
+        r = act.r(std, _POWERS + 1)
+        eta = jnp.sum(profile * derivative_coefficients(r, std) * powers, -1)
 
-        def columns(parts, r, part_r):
-            """The exact columns of every order, and the random rest."""
-            values = _smoothed(lambda t: parts(std[..., None], t), t, share)
-            exact = []
-            for order in range(orders):
-                power = 1 if share is None else share**order
-                exact.append((power * r[..., order])[..., None] * tensors[order])
-                values = [
-                    value - (power * own[..., order])[..., None] * polynomials[order]
-                    for value, own in zip(values, part_r, strict=True)
-                ]
-            return exact, scale * jnp.concatenate(values, -1)
+        values = _smoothed(lambda t: act.parts(std[..., None], t), t, share)
+        signs = _part_signs(act, wide)
+        if orders > 0:
+            values = [
+                value - jnp.matmul(own[..., : _POWERS + 1] * powers, polynomials.T)
+                for value, own in zip(values, act.part_r(std, _POWERS), strict=True)
+            ]
+        if orders > 1:
+            values = [
+                value - (std * eta)[..., None] * tau * (polynomials @ (profile * sign))
+                for value, sign in zip(values, signs, strict=True)
+            ]
+        constants = [r[..., : _POWERS + 1] * powers] if orders else []
+        if orders > 2:
+            spread = (known**2 - e**2)[..., None]
+            values = [
+                value - own[..., 2:3] * (tau**2 - spread) / sqrt(2)
+                for value, own in zip(values, act.part_r(std, 2), strict=True)
+            ]
+        rest = (scale * jnp.concatenate(values, -1)).astype(narrow)
+        linear = (
+            _without_mean(features.phi, vector).scaled(eta) if orders > 1 else features.phi.map(lambda x: x[..., :0])
+        )
+        quadratic = [(r[..., 2:3] * _tensor(y, 2)).astype(narrow)] if orders > 2 else []
+        grows = features.widths.grows
+        stay = [c.astype(narrow) for c in constants]
+        if grows:
+            phi = Columns(_stacked([*stay, linear.kept], x), jnp.concatenate([linear.mixed, *quadratic, rest], -1))
+        else:
+            phi = Columns(_stacked([*stay, linear.all(), *quadratic], x), rest)
+        if drawn.slope is None:
+            return replace(features, phi=phi)
 
-        most = max(orders - 1, 0)
-        exact, rest = columns(act.parts, act.r(std, most), act.part_r(std, most))
-        phi = Columns(_stacked(exact, x), rest)
-        if psi is None:
-            return phi, None
-        exact, rest = columns(act.slope_parts, act.r_slope(std, most), act.slope_part_r(std, most))
-        constant = exact[0][..., 0] if exact else jnp.zeros_like(std)
-        return phi, drawn.slope.step(psi, constant, jnp.concatenate([*exact[1:], rest], -1))
+        slopes = _smoothed(lambda t: act.slope_parts(std[..., None], t), t, share)
+        r_slope = act.r_slope(std, _POWERS)
+        constant = jnp.sum(profile * r_slope * powers, -1) if orders else jnp.zeros_like(std)
+        slope_signs = _slope_signs(act, wide)
+        slopes = [
+            value - constant[..., None] * (polynomials @ (profile * sign))
+            for value, sign in zip(slopes, slope_signs, strict=True)
+        ]
+        extra = []
+        if orders > 1:
+            slopes = [value - own[..., 1:2] * tau for value, own in zip(slopes, act.slope_part_r(std, 1), strict=True)]
+            extra = [(r_slope[..., 1:2] * y).astype(narrow)]
+        rest = jnp.concatenate([*extra, (scale * jnp.concatenate(slopes, -1)).astype(narrow)], -1)
+        merged = grows and act.continuous and features.shared is not None and orders > 1
+        whole_psi = features.plain().psi
+        if not merged:
+            return replace(features, phi=phi, psi=drawn.slope.step(whole_psi, constant, rest), shared=None)
+        # linear columns of phi go by the same factor as the NTK's: what they share, they go on sharing
+        psi = Columns(features.psi.scaled(constant).all(), drawn.slope.product(whole_psi.all(), rest))
+        new = jnp.zeros(phi.mixed.shape[-1] - linear.mixed.shape[-1], features.shared.dtype)
+        return replace(features, phi=phi, psi=psi, shared=jnp.concatenate([features.shared, new]))
+
+
+def _without_mean(columns: Columns, vector: Array) -> Columns:
+    """Columns less their part along a unit vector."""
+    x = columns.all()
+    left = x - (x.astype(vector.dtype) @ vector)[..., None].astype(x.dtype) * vector.astype(x.dtype)
+    few = columns.kept.shape[-1]
+    return Columns(left[..., :few], left[..., few:])
+
+
+def _part_signs(act: Activation, dtype: Any) -> list[Array]:
+    """Which Hermite coefficients of the derivative each part has, with which sign; all, for one function."""
+    if act.part_count == 1:
+        return [jnp.ones(_POWERS + 1, dtype)]
+    one = jnp.ones((), dtype)
+    whole_slope = act.r_slope(one, _POWERS)
+    return [safe_divide(derivative_coefficients(r, one), whole_slope) for r in act.part_r(one, _POWERS + 1)]
+
+
+def _slope_signs(act: Activation, dtype: Any) -> list[Array]:
+    """The same of the parts of the slope kernel."""
+    if act.part_count == 1:
+        return [jnp.ones(_POWERS + 1, dtype)]
+    one = jnp.ones((), dtype)
+    whole_slope = act.r_slope(one, _POWERS)
+    return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
 
 
 def _tensor_columns(inputs: int, order: int) -> int:
@@ -198,9 +304,11 @@ class Powers(Sketch):
     def __check_init__(self):
         whole("degree", self.degree, most=64)
 
-    def draw(self, key, act, phi, psi, widths):
+    def draw(self, key, act, features):
         key1, key2 = jax.random.split(key)
-        inputs, table = phi.count, tabulated(act, self.degree)
+        features = features.plain()
+        psi, widths = features.psi, features.widths
+        inputs, table = features.phi.count, tabulated(act, self.degree)
         linear = widths.grows or inputs <= widths.random // 8
         exact = 1 + (inputs if linear and self.degree else 0)
         room = widths.random if widths.grows else widths.random - exact
@@ -209,7 +317,9 @@ class Powers(Sketch):
         rest = powers.count - 1
         return _Series(powers, None, None if psi is None else _slope(key2, psi, max(rest, 1), widths), table)
 
-    def step(self, drawn, act, point, psi, widths):
+    def step(self, drawn, act, features):
+        features = features.plain()
+        point, psi = features.point(), features.psi
         tensors = drawn.powers(point.direction)
 
         def weighted(r):
@@ -219,10 +329,10 @@ class Powers(Sketch):
         exact = weighted(coefficients(act, drawn.table, point.std, self.degree))
         phi = Columns(jnp.concatenate(exact[:few], -1), _stacked(exact[few:], point.direction))
         if psi is None:
-            return phi, None
+            return replace(features, phi=phi)
         constant, *rest = weighted(slope_coefficients(act, drawn.table, point.std, self.degree))
         rest = _stacked(rest, point.direction) if rest else jnp.zeros_like(point.direction[..., :1])
-        return phi, drawn.slope.step(psi, constant[..., 0], rest)
+        return replace(features, phi=phi, psi=drawn.slope.step(psi, constant[..., 0], rest))
 
 
 def _power(share: Array | None, order: int) -> Array | float:
@@ -243,9 +353,11 @@ class PolySketch(Sketch):
     def folds(self) -> bool:
         return False
 
-    def draw(self, key, act, phi, psi, widths):
+    def draw(self, key, act, features):
         key1, key2, key3, key4 = jax.random.split(key, 4)
-        powers = tree(key1, phi.count, widths.random, self.degree)
+        features = features.plain()
+        psi, widths = features.psi, features.widths
+        powers = tree(key1, features.phi.count, widths.random, self.degree)
         total = widths.random * (self.degree + 1)
         last = projection(key2, total, widths.random), None if psi is None else projection(key3, total, widths.random)
         slope = None
@@ -253,7 +365,9 @@ class PolySketch(Sketch):
             slope = _Slope(product(key4, psi.count, widths.random, widths.random), None)
         return _Series(powers, last, slope, tabulated(act, self.degree))
 
-    def step(self, drawn, act, point, psi, widths):
+    def step(self, drawn, act, features):
+        features = features.plain()
+        point, psi = features.point(), features.psi
         tensors = drawn.powers(point.direction)
 
         def compressed(last, r):
@@ -263,9 +377,10 @@ class PolySketch(Sketch):
         phi = compressed(drawn.last[0], coefficients(act, drawn.table, point.std, self.degree))
         nothing = jnp.zeros((*phi.shape[:-1], 0), phi.dtype)
         if psi is None:
-            return Columns(nothing, phi), None
+            return replace(features, phi=Columns(nothing, phi))
         dot = compressed(drawn.last[1], slope_coefficients(act, drawn.table, point.std, self.degree))
-        return Columns(nothing, phi), Columns(nothing, drawn.slope.product(psi.all(), dot))
+        psi = Columns(nothing, drawn.slope.product(psi.all(), dot))
+        return replace(features, phi=Columns(nothing, phi), psi=psi)
 
 
 class Auto(Sketch):
@@ -276,11 +391,11 @@ class Auto(Sketch):
     def _kind(self, act: Activation) -> Sketch:
         return RandomWeights() if act.has_function else Powers(self.degree)
 
-    def draw(self, key, act, phi, psi, widths):
-        return self._kind(act).draw(key, act, phi, psi, widths)
+    def draw(self, key, act, features):
+        return self._kind(act).draw(key, act, features)
 
-    def step(self, drawn, act, point, psi, widths):
-        return self._kind(act).step(drawn, act, point, psi, widths)
+    def step(self, drawn, act, features):
+        return self._kind(act).step(drawn, act, features)
 
 
 class Exact(Sketch):
@@ -292,10 +407,12 @@ class Exact(Sketch):
     def folds(self) -> bool:
         return False
 
-    def draw(self, key, act, phi, psi, widths):
+    def draw(self, key, act, features):
         return ()
 
-    def step(self, drawn, act, point, psi, widths):
+    def step(self, drawn, act, features):
+        features = features.plain()
+        point, psi = features.point(), features.psi
         shape = point.std.shape
         x, std = point.direction.reshape(-1, point.direction.shape[-1]), point.std.reshape(-1)
         cov, unit = jnp.matmul(x, x.T, precision="highest"), jnp.sign(std)
@@ -312,6 +429,7 @@ class Exact(Sketch):
 
         phi = factored(act.k(*pair))
         if psi is None:
-            return phi, None
+            return replace(features, phi=phi)
         rows = psi.all().reshape(len(std), -1)
-        return phi, factored(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
+        psi = factored(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
+        return replace(features, phi=phi, psi=psi)
