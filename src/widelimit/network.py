@@ -98,11 +98,15 @@ class Network(Layer):
         return x
 
     def sketch(self, key, features):
+        return self.sketch_and_end(key, features)[0]
+
+    def sketch_and_end(self, key: PRNGKeyArray, features: Any) -> tuple[Any, Any]:
+        """What is drawn, and the features of the reference after the last layer."""
         drawn = []
         for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
             drawn.append(layer.sketch(own, features))
             features = layer.features(drawn[-1], features)
-        return tuple(drawn)
+        return tuple(drawn), features
 
     def features(self, drawn, features):
         for layer, own in zip(self.layers, drawn, strict=True):

@@ -187,6 +187,17 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
 
 
+def computed_once(fn: Callable, *trees: Any) -> Any:
+    """fn(*trees) by itself, as `computed_apart`, for arguments and results that are any trees of arrays."""
+    shapes = jax.eval_shape(fn, *trees)
+    first = next(leaf for leaf in jax.tree.leaves(trees) if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.size)
+
+    def nan(*trees):
+        return jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
+
+    return jax.lax.cond(jnp.any(first == first), fn, nan, *trees)
+
+
 def derivative(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """The derivative of a function that acts element by element."""
     return lambda t: jax.jvp(fn, (t,), (jnp.ones_like(t),))[1]

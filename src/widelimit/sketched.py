@@ -7,7 +7,7 @@ draws the random numbers once; the map is a pytree.
 import json
 import os
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,11 +51,15 @@ def _end(features: Features) -> Columns:
     return features.phi.map(jnp.zeros_like) if features.psi is None else features.psi
 
 
-def _draw(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+def _draw(net: Any, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
     """The random numbers of all layers; those of a few random inputs go through with them, as a reference."""
     draws, inputs = jax.random.split(key)
-    x = jax.random.normal(inputs, (_REFERENCE if len(shape) == 1 else 2, *shape), jnp.float32)
-    return net.sketch(draws, _start(x, get == "ntk", sketch, widths))
+    return net.sketch(draws, _reference(inputs, shape, get, sketch, widths))
+
+
+def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Features:
+    x = jax.random.normal(key, (_REFERENCE if len(shape) == 1 else 2, *shape), jnp.float32)
+    return _start(x, get == "ntk", sketch, widths)
 
 
 _drawn = jax.jit(_draw, static_argnames=("shape", "get", "sketch", "widths"))
@@ -71,16 +75,16 @@ def _apply(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: W
     return _end(net.features(drawn, _start(x, get == "ntk", sketch, widths))).all()
 
 
-def _columns(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
+def _columns(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
     """How many columns the last layer has."""
 
-    def run(key, x):
-        return _apply(net, _draw(net, key, shape, get, sketch, widths), x, get, sketch, widths)
+    def run(key):
+        return _end(net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))[1]).all()
 
-    key, x = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((1, *shape), jnp.float32)
-    return jax.eval_shape(run, key, x).shape[-1]
+    return jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0))).shape[-1]
 
 
+@lru_cache(maxsize=256)
 def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
     """The widest plan with at most `features` columns at the end.
 
@@ -292,7 +296,7 @@ def _kernel_error(features: np.ndarray, exact: np.ndarray) -> KernelError:
 
 
 def feature_map(
-    net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, names: tuple[str, ...], several: bool,
+    net: Any, key: PRNGKeyArray, shape: tuple[int, ...], features: int, names: tuple[str, ...], several: bool,
     sketch: Sketch, dtype: Any,
 ) -> FeatureMap:  # fmt: skip
     """Draw a map; see `Network.feature_map`."""
@@ -304,7 +308,9 @@ def feature_map(
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
     parts = []
     for get, own in zip(names, jax.random.split(key, len(names)), strict=True):
-        widths = Widths(1, True) if isinstance(sketch, Exact) else planned(net, shape, features, get, sketch)
+        widths = Widths(1, True)
+        if not isinstance(sketch, Exact):
+            widths = planned(jax.tree.map(float, net), shape, features, get, sketch)
         drawn = _outline(net, shape, get, sketch, widths) if isinstance(sketch, Exact) else None  # nothing is random
         parts.append(Part(drawn or _drawn(net, own, shape, get, sketch, widths), get, widths))
     return FeatureMap(net, tuple(parts), sketch, shape, features, several, dtype)
@@ -313,7 +319,7 @@ def feature_map(
 def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
     """The map that `FeatureMap.save` wrote; `network` makes a network of its JSON. Nothing of it is executed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             header = json.loads(str(file["header"]))
             arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
         if header["widelimit"] != _FORMAT:

@@ -19,7 +19,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation, moment_dual, moment_slope, named
 from ..described import Described
-from ..numerics import computed_apart, safe_sqrt
+from ..numerics import computed_apart, computed_once, safe_sqrt
 from ..sketch import Features
 from ..state import State
 
@@ -98,6 +98,12 @@ class Nonlinearity(Layer):
         return features.sketch.draw(key, self.activation, features)
 
     def features(self, drawn, features: Features) -> Features:
+        # pixels are looked at again by the next convolution, which must not compute the activation once for each look
+        if not features.spatial:
+            return self._features(drawn, features)
+        return computed_once(lambda drawn, features: self._features(drawn, features), drawn, features)
+
+    def _features(self, drawn, features: Features) -> Features:
         act, point = self.activation, features.point()
         after = features.sketch.step(drawn, act, features)
         variance = added = None

@@ -32,7 +32,6 @@ from .linear_maps import Product, Projection, draw_signs, fold, product, project
 from .series import coefficients, shares, slope_coefficients, tabulated
 from .tensors import Maclaurin, Tree, maclaurin, tree
 
-_PRODUCT = 1.0  # columns of a product for each random column of an activation
 _POWERS = 6  # of the mean direction that are taken out
 
 
@@ -67,13 +66,13 @@ class _Slope(eqx.Module):
         return Columns(exact.kept, exact.mixed + self.product(psi.all(), rest))
 
 
-def _slope(key: PRNGKeyArray, psi: Columns, rest: int, widths: Widths) -> _Slope:
+def _slope(key: PRNGKeyArray, psi: Columns, rest: int, widths: Widths, rounds: int = 1) -> _Slope:
     key1, key2 = jax.random.split(key)
     if widths.grows:
-        return _Slope(product(key1, psi.count, rest, max(1, int(_PRODUCT * widths.random))), None)
+        return _Slope(product(key1, psi.count, rest, widths.random, rounds=2), None)
     keep = psi.kept.shape[-1]
     room = max(1, widths.random - keep)
-    return _Slope(product(key1, keep + room, rest, room), draw_signs(key2, psi.mixed.shape[-1]))
+    return _Slope(product(key1, keep + room, rest, room, rounds), draw_signs(key2, psi.mixed.shape[-1]))
 
 
 class _Mean(NamedTuple):
@@ -133,7 +132,7 @@ class RandomWeights(Sketch):
         slope = None
         if features.wants_ntk and features.psi is not None:
             rest = (inputs if orders > 1 else 0) + count * act.part_count
-            slope = _slope(slope_key, features.plain().psi, rest, widths)
+            slope = _slope(slope_key, features.plain().psi, rest, widths, rounds=2 if orders > 1 else 1)
         return _Weights(weights, mean, slope, orders)
 
     def _mean(self, weights: Projection, act: Activation, features: Features) -> _Mean:
@@ -274,11 +273,14 @@ def _smoothed(fn, t: Array, share: Array | None) -> list[Array]:
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
     share = share[..., None]
     other = safe_sqrt(1 - share**2)
-    rows = [
-        [float(weight) * value for value in fn(share * t + float(node) * other)]
-        for node, weight in zip(nodes, weights / weights.sum(), strict=True)
-    ]
-    return [sum(values[1:], values[0]) for values in zip(*rows, strict=True)]
+
+    def add(total, rule):
+        node, weight = rule
+        return [part + weight * value for part, value in zip(total, fn(share * t + node * other), strict=True)], None
+
+    rule = jnp.asarray(nodes, t.dtype), jnp.asarray(weights / weights.sum(), t.dtype)
+    start = [jnp.zeros(part.shape, part.dtype) for part in jax.eval_shape(fn, t)]
+    return jax.lax.scan(add, start, rule)[0]
 
 
 class _Series(eqx.Module):

@@ -46,10 +46,26 @@ def projection(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1, ga
     if inputs >= _DENSE:
         signs = jax.random.rademacher(directions, (blocks, rounds, size), jnp.int8)
         return Projection(None, signs, radii, inputs, outputs)
-    q, r = jnp.linalg.qr(jax.random.normal(directions, (blocks, size, size)))
-    q = q * jnp.sign(jnp.diagonal(r, axis1=1, axis2=2))[:, None, :]  # uniform among orthogonal matrices
+    q = _orthogonal(jax.random.normal(directions, (blocks, size, size)))
     matrix = size**0.5 * jnp.moveaxis(q, 0, 1).reshape(size, -1)[:, :outputs]
     return Projection(matrix, None, radii, inputs, outputs)
+
+
+def _orthogonal(normals: Array) -> Array:
+    """Orthogonal matrices from normal ones, uniform among all, by Gram and Schmidt's process, twice for its rounding.
+
+    In place of `jnp.linalg.qr`, several of which in one compiled program wait for each other for ever on two cores.
+    """
+
+    def step(q, i):
+        v = jnp.take(normals, i, axis=-1)
+        for _ in range(2):
+            v = v - jnp.einsum(
+                "bij,bj->bi", q, jnp.einsum("bij,bi->bj", q, v, precision="highest"), precision="highest"
+            )
+        return q.at[..., i].set(v / jnp.linalg.norm(v, axis=-1, keepdims=True)), None
+
+    return jax.lax.scan(step, jnp.zeros_like(normals), jnp.arange(normals.shape[-1]))[0]
 
 
 class Product(eqx.Module):
@@ -66,10 +82,14 @@ class Product(eqx.Module):
         return self.first(u) * self.second(v) * self.first.outputs**-0.5
 
 
-def product(key: PRNGKeyArray, first: int, second: int, outputs: int) -> Product:
-    """Draw one for vectors of `first` and `second` numbers."""
+def product(key: PRNGKeyArray, first: int, second: int, outputs: int, rounds: int = 1) -> Product:
+    """Draw one for vectors of `first` and `second` numbers.
+
+    Where both vectors have their weight in a few leading places, the rows of one Hadamard transform repeat there, and with
+    them the products: two `rounds` for the second vector mend it.
+    """
     key1, key2 = jax.random.split(key)
-    return Product(projection(key1, first, outputs), projection(key2, second, outputs))
+    return Product(projection(key1, first, outputs), projection(key2, second, outputs, rounds))
 
 
 def draw_signs(key: PRNGKeyArray, *shape: int) -> Array:

@@ -1,0 +1,306 @@
+"""Sketches are unbiased, exact features are exact, and feature maps keep their promises."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import widelimit as wl
+from catalogue import NETWORKS
+from widelimit import sketch, sketched
+from widelimit.sketch.series import coefficients, slope_coefficients, tabulated
+
+KEYS = jax.random.split(jax.random.key(7), 64)
+ROWS = np.random.default_rng(0).normal(size=(6, 20)).astype(np.float32)
+UNIT = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
+LONG = np.random.default_rng(1).normal(size=(4, 90)).astype(np.float32) / 9
+
+
+@pytest.mark.parametrize("order", [1, 2, 8, 64, 128, 1024, 8192])
+def test_the_fast_transform_is_the_plain_one(order):
+    x = np.random.default_rng(0).normal(size=(3, order)).astype(np.float32)
+    fast, plain = sketch.hadamard(jnp.asarray(x)), sketch.hadamard_plain(jnp.asarray(x))
+    np.testing.assert_allclose(fast, plain, rtol=0, atol=1e-5 * order)
+
+
+def within_five_errors(gram, expected):
+    """The mean over keys is within 5 of its standard errors of what is expected, or of rounding."""
+    gram = np.asarray(gram, np.float64)
+    error = gram.std(axis=0, ddof=1) / np.sqrt(len(gram)) + 1e-6 * np.abs(expected).max()
+    worst = np.max(np.abs(gram.mean(0) - expected) / error)
+    assert worst < 5, worst
+
+
+LINEAR = {
+    "dense projection": (lambda key, x: sketch.projection(key, 20, 50)(x) / 50**0.5, UNIT, 1),
+    "dense projection, Gaussian": (lambda key, x: sketch.projection(key, 20, 50, gaussian=True)(x) / 50**0.5, UNIT, 1),
+    "SRHT": (lambda key, x: sketch.projection(key, 90, 40)(x) / 40**0.5, LONG, 1),
+    "two rounds, several blocks": (lambda key, x: sketch.projection(key, 90, 300, rounds=2)(x) / 300**0.5, LONG, 1),
+    "fold": (lambda key, x: sketch.fold(sketch.draw_signs(key, 90), x, 32), LONG, 1),
+    "TensorSRHT": (lambda key, x: sketch.product(key, 90, 90, 64)(x, x), LONG, 2),
+    "product of short vectors": (lambda key, x: sketch.product(key, 20, 20, 64)(x, x), UNIT, 2),
+}
+
+
+@pytest.mark.parametrize("case", LINEAR)
+def test_projections_and_products_are_unbiased(case):
+    draw, x, power = LINEAR[case]
+    grams = jax.jit(jax.vmap(lambda key: (lambda f: f @ f.T)(draw(key, x))))(KEYS)
+    within_five_errors(grams, (x @ x.T) ** power)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex", "tree"])
+@pytest.mark.parametrize("x", [UNIT, LONG], ids=["short", "long"])
+def test_powers_are_unbiased(kind, x):
+    weights, degree = np.array([0.3, 0.3, 0.2, 0.1, 0.1]), 4
+
+    def powers(key):
+        drawn = (
+            sketch.tree(key, x.shape[1], 96, degree)
+            if kind == "tree"
+            else sketch.maclaurin(key, x.shape[1], weights, 200, kind == "complex", linear=False)
+        )
+        return [columns @ columns.T for columns in drawn(jnp.asarray(x))]
+
+    for power, grams in enumerate(jax.jit(jax.vmap(powers))(KEYS)):
+        within_five_errors(grams, (x @ x.T) ** power)
+
+
+def one_layer(kind, act, get):
+    """The Gram matrices of 64 draws of a network with one hidden layer, on rows of norms from 0.5 to 2."""
+    net = wl.serial(wl.Dense(1.3, 0.4), act, wl.Dense())
+    x = jnp.asarray(ROWS * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
+    widths = sketch.Widths(64, True)
+
+    def gram(key):
+        drawn = sketched._draw(net, key, (20,), get, kind, widths)
+        columns = sketched._apply(net, drawn, x, get, kind, widths)
+        return columns @ columns.T
+
+    return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(KEYS))
+
+
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+@pytest.mark.parametrize(
+    ("act", "orders"), [("relu", None), ("gelu", None), ("exp_normalized", None), ("tanh", 3), ("sin", 0), ("sign", 1)]
+)
+def test_random_weights_are_unbiased(act, orders, get):
+    net, x, grams = one_layer(sketch.RandomWeights(orders), act, get)
+    within_five_errors(grams, net.kernel(x.astype(np.float64), get=get))
+
+
+def truncated(net, x, degree):
+    """The kernels of one hidden layer with the series cut off and made up for."""
+    act = net.layers[1].activation
+    K = wl.serial(net.layers[0]).kernel(x.astype(np.float64))
+    std = np.sqrt(np.diag(K.nngp))
+    c = K.nngp / np.outer(std, std)
+    with jax.enable_x64(True):
+        table, a = tabulated(act, degree), jnp.asarray(std)
+        r, slope = (np.asarray(f(act, table, a, degree)) for f in (coefficients, slope_coefficients))
+    nngp, dot = (sum(np.outer(s[:, l], s[:, l]) * c**l for l in range(degree + 1)) for s in (r, slope))
+    return nngp, nngp + K.ntk * dot
+
+
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+@pytest.mark.parametrize(
+    "kind", [sketch.Powers(4), sketch.Powers(3, complex_signs=False), sketch.PolySketch(5)], ids=str
+)
+def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind, get):
+    net, x, grams = one_layer(kind, "gelu", get)
+    nngp, ntk = truncated(net, x, kind.degree)
+    within_five_errors(grams, nngp if get == "nngp" else ntk)
+
+
+@pytest.mark.parametrize("act", ["relu", "gelu", "erf", "exp_normalized", "elu"])
+def test_truncation(act):
+    """What is missing is made up for: exact at c = 1 and c = -1, better everywhere, and less with every degree."""
+    act = wl.activations.named(act)
+    c = np.linspace(-1, 1, 41)
+    with jax.enable_x64(True):
+        one = jnp.ones(())
+        exact, errors = np.asarray(wl.dual(act, 1.0, 1.0, c)), []
+        for degree in (4, 8, 16):
+            r = np.asarray(coefficients(act, None, one, degree))
+            plain = np.asarray(act.r(one, degree))
+            series, cut = (np.polynomial.polynomial.polyval(c, s**2) for s in (r, plain))
+            np.testing.assert_allclose(series[[0, -1]], exact[[0, -1]], rtol=0, atol=1e-12)
+            assert np.abs(series - exact).max() <= np.abs(cut - exact).max() + 1e-12
+            errors.append(np.abs(series - exact).max())
+    assert errors[0] > 2 * errors[1] > 2 * errors[2] or errors[1] < 1e-6
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exact_features_have_the_exact_kernel(name):
+    net, shape = NETWORKS[name]
+    n = 5 if len(shape) == 1 else 3
+    x = np.random.default_rng(0).normal(size=(n, *shape))
+    kind, widths = sketch.Exact(), sketch.Widths(1, True)
+    with jax.enable_x64(True):
+        drawn = sketched._outline(net, shape, "ntk", kind, widths)
+
+        @jax.jit
+        def both(x):
+            end = net.features(drawn, sketched._start(x, True, kind, widths)).plain()
+            return end.phi.all(), end.psi.all()
+
+        found = [np.asarray(columns @ columns.T) for columns in both(jnp.asarray(x))]
+    # the masks of Dropout are independent for different inputs: its part of the diagonal is in no column
+    pairs = ~np.eye(n, dtype=bool) if name.startswith("dropout") and "test" not in name else np.ones((n, n), bool)
+    for gram, exact in zip(found, net.kernel(x), strict=True):
+        np.testing.assert_allclose(gram[pairs], exact[pairs], rtol=0, atol=1e-10 * np.abs(exact).max())
+
+
+NET = wl.serial(wl.Dense(1.2, 0.1), "gelu", wl.Dense(1.2, 0.1), "gelu", wl.Dense())
+X = np.random.default_rng(2).normal(size=(40, 12)).astype(np.float32)
+
+
+def test_the_error_falls_with_the_root_of_the_features():
+    sizes, errors = [200, 2000], []
+    for features in sizes:
+        maps = [NET.feature_map(jax.random.key(seed), (12,), features) for seed in range(4)]
+        errors.append(np.sqrt(np.mean([phi.error(X, sample=40).rms ** 2 for phi in maps])))
+    slope = np.log(errors[1] / errors[0]) / np.log(sizes[1] / sizes[0])
+    assert -0.6 < slope < -0.4
+
+
+@pytest.fixture(scope="module")
+def phi():
+    return NET.feature_map(jax.random.key(0), (12,), features=300)
+
+
+def test_maps_give_what_was_asked_for(phi):
+    found = phi(X)
+    assert found.shape == (40, 300)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(phi(X, batch=7), found, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(list(phi.blocks(X, batch=9))), found, rtol=0, atol=1e-5)
+    double = phi(X.astype(np.float64))
+    assert double.dtype == np.float64
+    np.testing.assert_allclose(double, found, rtol=0, atol=1e-5)
+    assert phi(X[:0]).shape == (0, 300)
+    assert np.all(np.isfinite(phi(0 * X)))
+    assert phi((10 * X).astype(np.int32)).dtype == np.float32
+    error = phi.error(X)
+    gram, exact = found @ found.T, NET.kernel(X, get="ntk")
+    i, j = np.triu_indices(40, 1)
+    size = np.sqrt(np.diag(exact))
+    np.testing.assert_allclose(error.rms, np.sqrt(np.mean(((gram - exact)[i, j] / size[i] / size[j]) ** 2)), rtol=1e-3)
+
+
+def test_maps_are_pytrees_under_jit_vmap_and_grad(phi):
+    x = jnp.asarray(X[:5])
+    found = jax.jit(lambda phi, x: phi(x))(phi, x)
+    np.testing.assert_allclose(found, phi(x), rtol=0, atol=1e-5)
+    rows = jax.vmap(lambda row: phi(row[None])[0])(x)
+    np.testing.assert_allclose(rows, found, rtol=0, atol=1e-5)
+
+    def first(x):
+        return jnp.sum(phi(x)[:, :40] ** 2)
+
+    step = jnp.zeros_like(x).at[0, 0].set(1e-2)
+    slope = (first(x + step) - first(x - step)) / 2e-2
+    np.testing.assert_allclose(jax.grad(first)(x)[0, 0], slope, rtol=1e-2)
+
+
+def test_maps_are_saved_with_what_was_drawn(phi, tmp_path):
+    phi.save(tmp_path / "phi.npz")
+    loaded = wl.load_features(tmp_path / "phi.npz")
+    np.testing.assert_array_equal(loaded(X), phi(X))
+    assert [path.name for path in tmp_path.iterdir()] == ["phi.npz"]
+    data = bytearray((tmp_path / "phi.npz").read_bytes())
+    (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
+    np.savez(tmp_path / "foreign.npz", a=np.ones(3))
+    for name in ("cut.npz", "foreign.npz"):
+        with pytest.raises(ValueError, match="is no feature map that can be read"):
+            wl.load_features(tmp_path / name)
+
+
+def test_both_kernels_in_another_precision():
+    found, short = (
+        NET.feature_map(jax.random.key(0), (12,), 257, get=("nngp", "ntk"), dtype=dtype)(X)
+        for dtype in (None, "bfloat16")
+    )
+    assert short.ntk.shape == short.nngp.shape == (40, 257)
+    for long, rounded in zip(found, short, strict=True):
+        wide = rounded.astype(np.float32)
+        np.testing.assert_allclose(wide @ wide.T, long @ long.T, rtol=0, atol=0.03 * np.max(long @ long.T))
+
+
+IMAGES = np.random.default_rng(3).normal(size=(5, 6, 6, 2)).astype(np.float32)
+CONV = wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.2)
+IMAGE_NETS = {
+    "pools": wl.serial(CONV, "relu", wl.AvgPool((2, 2), (2, 2)), CONV, "relu", wl.GlobalAvgPool(), wl.Dense()),
+    "Flatten": wl.serial(CONV, "exp_normalized", CONV, "gelu", wl.Flatten(), wl.Dense()),
+    "residual": wl.serial(CONV, wl.residual("relu", CONV), "erf", wl.GlobalAvgPool(), wl.Dense()),
+}
+
+
+@pytest.mark.parametrize("name", IMAGE_NETS)
+def test_features_of_images(name):
+    """Folded patches, kept constants and all."""
+    maps = [IMAGE_NETS[name].feature_map(jax.random.key(seed), (6, 6, 2), 1024) for seed in range(2)]
+    assert maps[0](IMAGES).shape == (5, 1024)
+    error = np.sqrt(np.mean([phi.error(IMAGES).rms ** 2 for phi in maps]))
+    assert error < 0.1
+    if name == "pools":
+        few = [IMAGE_NETS[name].feature_map(jax.random.key(seed), (6, 6, 2), 128) for seed in range(2)]
+        assert np.sqrt(np.mean([phi.error(IMAGES).rms ** 2 for phi in few])) > 1.5 * error
+
+
+def test_dropout_and_a_known_kernel_alone():
+    def soft(cov, var1, var2):
+        return 2 / jnp.pi * jnp.arcsin(jnp.clip(2 * cov / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2)), -1, 1))
+
+    for net in (
+        wl.serial(wl.Dense(1.4, 0.2), "relu", wl.Dropout(0.6), wl.Dense(), "gelu", wl.Dense()),
+        wl.serial(wl.Dense(1.4, 0.2), wl.FromDual(soft), wl.Dense()),
+    ):
+        assert net.feature_map(jax.random.key(0), (12,), 2000).error(X).rms < 0.03
+
+
+BAD = {
+    "features": (lambda: NET.feature_map(jax.random.key(0), (12,), 0), "features is a whole number of 1 or more"),
+    "too few": (lambda: NET.feature_map(jax.random.key(0), (12,), 3), "too few for this network"),
+    "kind": (lambda: NET.feature_map(jax.random.key(0), (12,), sketch="fft"), "sketch is one of auto"),
+    "degree": (
+        lambda: NET.feature_map(jax.random.key(0), (12,), sketch="powers", degree=-1),
+        "degree is a whole number",
+    ),
+    "no degree": (
+        lambda: NET.feature_map(jax.random.key(0), (12,), sketch="random_weights", degree=3),
+        "has no degree",
+    ),
+    "two degrees": (
+        lambda: NET.feature_map(jax.random.key(0), (12,), sketch=sketch.Powers(3), degree=3),
+        "says its own",
+    ),
+    "key": (lambda: NET.feature_map(0, (12,)), "one random key"),
+    "get": (lambda: NET.feature_map(jax.random.key(0), (12,), get="both"), "get is 'nngp', 'ntk'"),
+    "dtype": (lambda: NET.feature_map(jax.random.key(0), (12,), 300, dtype="int32"), "a floating one"),
+    "gaussian": (lambda: wl.serial("relu", wl.Dense()).feature_map(jax.random.key(0), (12,)), "needs a Gaussian input"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_error(case):
+    attempt, message = BAD[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        attempt()
+
+
+def test_bad_inputs(phi):
+    for x, message in (
+        (X[:, :5], r"\(n, 12\), and x has"),
+        (np.nan * X, "not finite"),
+        (X[0], "one row for each input"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            phi(x)
+    with pytest.raises(ValueError, match="two rows at least"):
+        phi.error(X[:1])
+
+
+def test_a_degree_of_zero_is_a_constant():
+    found = NET.feature_map(jax.random.key(0), (12,), 100, get="nngp", sketch="powers", degree=0)(X)
+    assert np.linalg.matrix_rank(found.astype(np.float64), tol=1e-4) == 1
