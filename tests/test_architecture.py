@@ -9,7 +9,7 @@ SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
-    "layers", "exact", "progress", "resumed", "tiles", "sketched", "finite", "network", "nets", "linear", "nt", "stax",
+    "layers", "exact", "progress", "resumed", "tiles", "sketched", "finite", "network", "nets", "ridge", "linear", "nt", "stax",
     "demo",
 ]  # fmt: skip
 HEAVY = {

@@ -92,7 +92,7 @@ CASES = {
     "unregistered function": (lambda: wl.serial(wl.Elementwise(jnp.tanh)).to_json(), "register"),
     "dropout without a key": (
         lambda: (net := wl.serial(wl.Dense(), wl.Dropout(0.5))).apply(net.init(KEY, (5,), 8), X),
-        "no key",
+        "no random key",
     ),
     "dropout share": (lambda: wl.Dropout(1.5), "above 0 and up to 1, not 1.5"),
     "not a layer": (lambda: wl.serial(wl.Dense(), 3), "3 is neither"),

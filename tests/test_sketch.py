@@ -80,10 +80,13 @@ def one_layer(kind, act, get):
     return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(KEYS))
 
 
-@pytest.mark.parametrize("get", ["nngp", "ntk"])
 @pytest.mark.parametrize(
-    ("act", "orders"), [("relu", None), ("gelu", None), ("exp_normalized", None), ("tanh", 3), ("sin", 0), ("sign", 1)]
-)
+    ("act", "orders", "get"),
+    [
+        ("relu", None, "nngp"), ("relu", None, "ntk"), ("gelu", None, "ntk"), ("exp_normalized", None, "nngp"),
+        ("exp_normalized", None, "ntk"), ("tanh", 3, "ntk"), ("sin", 0, "ntk"), ("sign", 1, "ntk"),
+    ],
+)  # fmt: skip
 def test_random_weights_are_unbiased(act, orders, get):
     net, x, grams = one_layer(sketch.RandomWeights(orders), act, get)
     within_five_errors(grams, net.kernel(x.astype(np.float64), get=get))
@@ -102,14 +105,13 @@ def truncated(net, x, degree):
     return nngp, nngp + K.ntk * dot
 
 
-@pytest.mark.parametrize("get", ["nngp", "ntk"])
 @pytest.mark.parametrize(
     "kind", [sketch.Powers(4), sketch.Powers(3, complex_signs=False), sketch.PolySketch(5)], ids=str
 )
-def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind, get):
-    net, x, grams = one_layer(kind, "gelu", get)
-    nngp, ntk = truncated(net, x, kind.degree)
-    within_five_errors(grams, nngp if get == "nngp" else ntk)
+def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind):
+    """Of the NTK, in which the NNGP is."""
+    net, x, grams = one_layer(kind, "gelu", "ntk")
+    within_five_errors(grams, truncated(net, x, kind.degree)[1])
 
 
 @pytest.mark.parametrize("act", ["relu", "gelu", "erf", "exp_normalized", "elu"])
@@ -217,46 +219,43 @@ def test_maps_are_saved_with_what_was_drawn(phi, tmp_path):
 
 
 def test_both_kernels_in_another_precision():
-    found, short = (
-        NET.feature_map(jax.random.key(0), (12,), 257, get=("nngp", "ntk"), dtype=dtype)(X)
-        for dtype in (None, "bfloat16")
-    )
-    assert short.ntk.shape == short.nngp.shape == (40, 257)
-    for long, rounded in zip(found, short, strict=True):
-        wide = rounded.astype(np.float32)
-        np.testing.assert_allclose(wide @ wide.T, long @ long.T, rtol=0, atol=0.03 * np.max(long @ long.T))
+    net = wl.serial(wl.Dense(1.2, 0.1), "relu", wl.Dense())
+    phi = net.feature_map(jax.random.key(0), (12,), 257, get=("nngp", "ntk"), dtype="bfloat16")
+    found = phi(X)
+    assert found.ntk.shape == found.nngp.shape == (40, 257)
+    assert found.ntk.dtype == jnp.bfloat16
+    error = phi.error(X)
+    assert error.nngp.rms < 0.05
+    assert error.ntk.rms < 0.1
 
 
 IMAGES = np.random.default_rng(3).normal(size=(5, 6, 6, 2)).astype(np.float32)
 CONV = wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.2)
-IMAGE_NETS = {
-    "pools": wl.serial(CONV, "relu", wl.AvgPool((2, 2), (2, 2)), CONV, "relu", wl.GlobalAvgPool(), wl.Dense()),
-    "Flatten": wl.serial(CONV, "exp_normalized", CONV, "gelu", wl.Flatten(), wl.Dense()),
-    "residual": wl.serial(CONV, wl.residual("relu", CONV), "erf", wl.GlobalAvgPool(), wl.Dense()),
-}
+IMAGE_NET = wl.serial(
+    CONV,
+    wl.residual("relu", CONV),
+    wl.AvgPool((2, 2), (2, 2)),
+    "gelu",
+    CONV,
+    "exp_normalized",
+    wl.Flatten(),
+    wl.Dense(),
+)
 
 
-@pytest.mark.parametrize("name", IMAGE_NETS)
-def test_features_of_images(name):
-    """Folded patches, kept constants and all."""
-    maps = [IMAGE_NETS[name].feature_map(jax.random.key(seed), (6, 6, 2), 1024) for seed in range(2)]
-    assert maps[0](IMAGES).shape == (5, 1024)
-    error = np.sqrt(np.mean([phi.error(IMAGES).rms ** 2 for phi in maps]))
-    assert error < 0.1
-    if name == "pools":
-        few = [IMAGE_NETS[name].feature_map(jax.random.key(seed), (6, 6, 2), 128) for seed in range(2)]
-        assert np.sqrt(np.mean([phi.error(IMAGES).rms ** 2 for phi in few])) > 1.5 * error
+def test_features_of_images():
+    """Folded patches, pixels and branches, kept constants, pools: the error is that of a random sketch."""
+    phi = IMAGE_NET.feature_map(jax.random.key(0), (6, 6, 2), 1024)
+    assert phi(IMAGES).shape == (5, 1024)
+    assert phi.error(IMAGES).rms < 0.1
 
 
 def test_dropout_and_a_known_kernel_alone():
     def soft(cov, var1, var2):
         return 2 / jnp.pi * jnp.arcsin(jnp.clip(2 * cov / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2)), -1, 1))
 
-    for net in (
-        wl.serial(wl.Dense(1.4, 0.2), "relu", wl.Dropout(0.6), wl.Dense(), "gelu", wl.Dense()),
-        wl.serial(wl.Dense(1.4, 0.2), wl.FromDual(soft), wl.Dense()),
-    ):
-        assert net.feature_map(jax.random.key(0), (12,), 2000).error(X).rms < 0.03
+    net = wl.serial(wl.Dense(1.4, 0.2), wl.FromDual(soft), wl.Dropout(0.6), wl.Dense(), "gelu", wl.Dense())
+    assert net.feature_map(jax.random.key(0), (12,), 2000).error(X).rms < 0.03
 
 
 BAD = {

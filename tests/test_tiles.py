@@ -156,11 +156,9 @@ print(peak() - before)
 
 def test_the_budget_is_kept():
     """The peak of a fresh process, less the result, is within the budget."""
-    for budget in (2**23, 2**26):
-        found = subprocess.run(
-            [sys.executable, "-c", MEASURED, str(budget)], capture_output=True, text=True, check=True
-        )
-        assert int(found.stdout) < 4 * 6000**2 + budget + 16 * 2**20  # what compiling takes
+    budget = 2**23
+    found = subprocess.run([sys.executable, "-c", MEASURED, str(budget)], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 4 * 6000**2 + budget + 16 * 2**20  # what compiling takes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Prediction with kernel matrices: Gaussian processes, gradient flow, and hyperparameters by marginal likelihood.
+"""Prediction: Gaussian processes, gradient flow and hyperparameters with kernel matrices, ridge regression on features.
 
 NumPy in, NumPy out, in the precision of the input; JAX arrays may be traced and differentiated. Targets are (n,) or
 (n, outputs). Where a matrix is factored, one that is not positive definite, as that of repeated rows, is shifted by the
@@ -24,6 +24,12 @@ from scipy.optimize import minimize
 from .exact import kernel
 from .network import Network
 from .precision import checked_inputs, common_arrays, in_own_precision
+from .ridge import RidgePath, RidgeState, cross_validate, empty, merge, solve, update
+
+__all__ = [
+    "Fit", "GradientFlow", "Posterior", "RidgePath", "RidgeState", "cross_validate", "empty", "fit_hyperparameters",
+    "gradient_flow", "log_marginal_likelihood", "loss_flow", "merge", "posterior", "solve", "trained_posterior", "update",
+]  # fmt: skip
 
 
 class Posterior(NamedTuple):
