@@ -73,10 +73,12 @@ def merge(*states: RidgeState) -> RidgeState:
 
 
 def _without(whole: RidgeState, part: RidgeState) -> RidgeState:
-    return RidgeState(*(a - b for a, b in zip(whole, part, strict=True)))
+    return RidgeState(
+        whole.gram - part.gram, whole.moment - part.moment, whole.squares - part.squares, whole.rows - part.rows
+    )
 
 
-def solve(state: RidgeState, penalties: Sequence[float] | float) -> RidgePath:
+def solve(state: RidgeState, penalties: Any) -> RidgePath:
     """The weights that minimise the squared error plus penalty |w|^2, with generalised cross-validation as their score.
 
     One eigendecomposition serves many penalties; for one or two, Cholesky factors are faster.
@@ -118,7 +120,7 @@ def _gcv(state: RidgeState, residual: float, freedom: float) -> float:
     return float(state.rows * max(residual, 0.0) / left**2) if left > 1e-9 * max(state.rows, 1) else float("inf")
 
 
-def cross_validate(folds: Sequence[RidgeState], penalties: Sequence[float] | float) -> RidgePath:
+def cross_validate(folds: Sequence[RidgeState], penalties: Any) -> RidgePath:
     """Solutions on all rows, each scored by the mean squared error on every fold of the solution without it."""
     if len(folds) < 2:
         raise ValueError(f"Cross-validation takes two folds at least, not {len(folds)}.")
@@ -131,7 +133,7 @@ def cross_validate(folds: Sequence[RidgeState], penalties: Sequence[float] | flo
     return RidgePath(chosen, solve(whole, chosen).weights, errors / whole.rows)
 
 
-def _penalties(given: Sequence[float] | float) -> np.ndarray:
+def _penalties(given: Any) -> np.ndarray:
     penalties = np.atleast_1d(np.asarray(given, np.float64))
     if penalties.ndim != 1 or not len(penalties) or not (np.all(np.isfinite(penalties)) and np.all(penalties >= 0)):
         raise ValueError(f"penalties are numbers of 0 or more, not {given!r}.")
