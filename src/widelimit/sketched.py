@@ -167,7 +167,7 @@ class KernelError(NamedTuple):
 class FeatureMap(eqx.Module):
     """phi(x): columns whose products approximate a kernel, phi(x) . phi(y) ~ K(x, y). Made by `Network.feature_map`."""
 
-    net: Layer
+    net: Any  # a Network, which comes later in the order of modules
     parts: tuple[Part, ...]
     sketch: Sketch = eqx.field(static=True)
     input_shape: tuple[int, ...] = eqx.field(static=True)
@@ -217,7 +217,7 @@ class FeatureMap(eqx.Module):
         x = np.asarray(x[np.sort(rows)], np.float64)
         features = self(x)
         features = features if self.several else (features,)
-        exact = self.net.kernel(x, get=tuple(part.get for part in self.parts))  # type: ignore[attr-defined]
+        exact = self.net.kernel(x, get=tuple(part.get for part in self.parts))
         found = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
         return self._chosen(found)
 
@@ -225,7 +225,7 @@ class FeatureMap(eqx.Module):
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
         header = {
             "widelimit": _FORMAT,
-            "network": json.loads(self.net.to_json()),  # type: ignore[attr-defined]
+            "network": json.loads(self.net.to_json()),
             "sketch": {type(self.sketch).__name__: {k: plain(v) for k, v in self.sketch.arguments().items()}},
             "parts": [{"get": part.get, "widths": list(part.widths)} for part in self.parts],
             "input_shape": list(self.input_shape),

@@ -192,4 +192,5 @@ def _alternating(r: Array) -> tuple[Array, Array]:
     """The coefficients of a cosine and a sine from their sizes: even ones here, odd ones there, with signs in pairs."""
     l = np.arange(r.shape[-1])
     signs = np.where(l // 2 % 2, -1.0, 1.0)
-    return tuple(r * jnp.asarray(np.where(l % 2 == odd, signs, 0.0), r.dtype) for odd in (0, 1))  # type: ignore[return-value]
+    even, odd = (jnp.asarray(np.where(l % 2 == parity, signs, 0.0), r.dtype) for parity in (0, 1))
+    return r * even, r * odd

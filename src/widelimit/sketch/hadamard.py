@@ -1,26 +1,16 @@
 """The fast Hadamard transform, as two or three small matrix products."""
 
-from functools import lru_cache
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from scipy import linalg
 
 _SIDE = 6  # a factor has at most 2^6 rows
 
 
-@lru_cache
-def hadamard_matrix(order: int) -> np.ndarray:
-    """The symmetric matrix of +-1 of Sylvester (1867), for an order that is a power of two."""
-    matrix = np.ones((1, 1))
-    while len(matrix) < order:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return matrix
-
-
 def hadamard_plain(x: Array) -> Array:
     """The transform of the last axis, by its definition. The reference for `hadamard`."""
-    return x @ jnp.asarray(hadamard_matrix(x.shape[-1]), x.dtype)
+    return x @ jnp.asarray(linalg.hadamard(x.shape[-1]), x.dtype)
 
 
 def hadamard(x: Array) -> Array:
@@ -33,7 +23,7 @@ def hadamard(x: Array) -> Array:
     sizes = [2 ** (order // count + (i < order % count)) for i in range(count)]
     y = x.reshape(-1, *sizes)
     for _ in sizes:
-        matrix = jnp.asarray(hadamard_matrix(y.shape[-1]), x.dtype)
+        matrix = jnp.asarray(linalg.hadamard(y.shape[-1]), x.dtype)
         y = jnp.matmul(y, matrix, preferred_element_type=_accumulator(x.dtype)).astype(x.dtype)
         y = jnp.moveaxis(y, -1, 1)
     return y.reshape(x.shape)

@@ -38,7 +38,6 @@ class Maclaurin(eqx.Module):
             found.append(x)
             first = 2
         parts: tuple[Array, ...] | None = None
-        done = 1 if first == 2 else 0
         for i in range(len(self.factors)):
             parts = self._times(parts, x, i)
             degree = i + 1
@@ -47,8 +46,6 @@ class Maclaurin(eqx.Module):
             columns = self.allotted[degree] // (2 if self.masks else 1)
             found.append(jnp.concatenate([part[..., :columns] for part in parts], -1) * columns**-0.5)
             parts = tuple(part[..., columns:] for part in parts)
-            done = degree
-        assert done == len(self.allotted) - 1
         return found
 
     def _times(self, parts: tuple[Array, ...] | None, x: Array, i: int) -> tuple[Array, ...]:
