@@ -13,6 +13,7 @@ from catalogue import ACTIVATIONS, ALIKE, COMPUTED, JUMPS, KERNEL_ONLY
 from helpers import dual, dual_slope
 from widelimit.activations.numerical import Numerical
 from widelimit.described import parameter
+from widelimit.numerics import cos_and_sin
 
 DISTINCT = [name for name in ACTIVATIONS if name not in ALIKE]
 EVERY = pytest.mark.parametrize("name", DISTINCT)
@@ -331,3 +332,15 @@ def test_second_derivatives_where_the_slope_jumps(x64):
     first = jax.jit(jax.grad(lambda a: wl.dual(wl.HardTanh(), a, jnp.asarray(1.0), jnp.asarray(0.5))))
     difference = (first(1.0 + 1e-5) - first(1.0 - 1e-5)) / 2e-5
     np.testing.assert_allclose(jax.jit(jax.grad(first))(1.0), difference, rtol=1e-7)
+
+
+def test_cosines_and_sines_together(x64):
+    x = jnp.concatenate([jnp.linspace(-10, 10, 10001), jnp.linspace(-1e4, 1e4, 10001)])
+    for dtype in (jnp.float32, jnp.float64):
+        narrow = x.astype(dtype)
+        found = jnp.stack(cos_and_sin(narrow))
+        exact = jnp.stack([jnp.cos(narrow.astype(jnp.float64)), jnp.sin(narrow.astype(jnp.float64))])
+        assert abs(found - exact).max() < 4 * jnp.finfo(dtype).eps
+        slope = jax.vmap(jax.grad(lambda t: cos_and_sin(t)[0]))(narrow)
+        assert abs(slope + exact[1]).max() < 4 * jnp.finfo(dtype).eps
+    assert abs(jnp.stack(cos_and_sin(jnp.float32(1e30)))).max() < 1.01

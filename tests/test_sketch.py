@@ -58,7 +58,7 @@ def test_powers_are_unbiased(kind, x):
         drawn = (
             sketch.tree(key, x.shape[1], 96, degree)
             if kind == "tree"
-            else sketch.maclaurin(key, x.shape[1], weights, 200, kind == "complex", linear=False)
+            else sketch.maclaurin(key, x.shape[1], weights, 200, kind == "complex", exact=1)
         )
         return [columns @ columns.T for columns in drawn(jnp.asarray(x))]
 

@@ -62,7 +62,11 @@ def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sket
     return _start(x, get == "ntk", sketch, widths)
 
 
-_drawn = jax.jit(_draw, static_argnames=("shape", "get", "sketch", "widths"))
+# a program that runs once is not worth much optimisation
+_drawn = jax.jit(
+    _draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
+    compiler_options={"xla_backend_optimization_level": 0},
+)  # fmt: skip
 
 
 def _outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
@@ -116,9 +120,9 @@ def _widest(columns: Any, features: int, grows: bool) -> Widths | None:
         guess = low + (features - at_low) * (high - low) // (at_high - at_low)
         guess = min(max(guess, low + 1), high - 1)
         found = columns(Widths(guess, grows))
+        if found <= features < found + (at_high - at_low) / (high - low):  # one more would be too many
+            return Widths(guess, grows)
         low, at_low, high, at_high = (guess, found, high, at_high) if found <= features else (low, at_low, guess, found)
-        if low == guess and columns(Widths(low + 1, grows)) > features:
-            break
     return Widths(low, grows)
 
 
@@ -306,13 +310,15 @@ def feature_map(
         raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
     # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
-    parts = []
+    numbers, parts = jax.tree.map(float, net), []
     for get, own in zip(names, jax.random.split(key, len(names)), strict=True):
-        widths = Widths(1, True)
-        if not isinstance(sketch, Exact):
-            widths = planned(jax.tree.map(float, net), shape, features, get, sketch)
-        drawn = _outline(net, shape, get, sketch, widths) if isinstance(sketch, Exact) else None  # nothing is random
-        parts.append(Part(drawn or _drawn(net, own, shape, get, sketch, widths), get, widths))
+        if isinstance(sketch, Exact):  # nothing is random
+            widths = Widths(1, True)
+            drawn = _outline(numbers, shape, get, sketch, widths)
+        else:
+            widths = planned(numbers, shape, features, get, sketch)
+            drawn = _drawn(numbers, own, shape, get, sketch, widths)
+        parts.append(Part(drawn, get, widths))
     return FeatureMap(net, tuple(parts), sketch, shape, features, several, dtype)
 
 

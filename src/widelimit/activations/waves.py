@@ -13,7 +13,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array
 
 from ..described import parameter
-from ..numerics import safe_log, spread
+from ..numerics import cos_and_sin, safe_log, spread
 from .base import Activation
 
 
@@ -47,7 +47,8 @@ class _Sine(Activation):
 
     def fn(self, t):
         amplitude, frequency, sin, cos = self.wave()
-        return amplitude * (jnp.sin(frequency * t) * cos + jnp.cos(frequency * t) * sin)
+        cos_t, sin_t = cos_and_sin(frequency * t)
+        return amplitude * (sin_t * cos + cos_t * sin)
 
     def _parts(self, a, b, c):
         """E- and cos(2C) (E- - E+) / 2."""
@@ -172,7 +173,7 @@ class ExpNormalized(Activation):
 
     def _waves(self, t):
         z, height = jnp.sqrt(jnp.asarray(self.gamma, t.dtype)) * t, jnp.exp(self.gamma * (1 + self.shift) / 2)
-        return height * jnp.cos(z), height * jnp.sin(z)
+        return tuple(height * wave for wave in cos_and_sin(z))
 
     def parts(self, std, t):
         return tuple(std * wave for wave in self._waves(t))

@@ -15,7 +15,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..numerics import safe_divide, safe_sqrt
 from ..state import STATIC
-from .linear_maps import Projection, draw_signs, fold, projection
+from .linear_maps import Projection, draw_signs, folded, projection
 
 
 class Columns(eqx.Module):
@@ -162,8 +162,8 @@ class DirectSum(eqx.Module):
         pieces = parts(columns.mixed)
         if self.signs is None or self.room is None:
             return Columns(side_by_side, jnp.concatenate(pieces, -1))
-        folded = [fold(sign, piece, self.room) for sign, piece in zip(self.signs, pieces, strict=True)]
-        return Columns(side_by_side, sum(folded[1:], folded[0]))
+        signed = [sign.astype(piece.dtype) * piece for sign, piece in zip(self.signs, pieces, strict=True)]
+        return Columns(side_by_side, folded(sum(signed[1:], signed[0]), self.room))
 
 
 def direct_sum(key: PRNGKeyArray, columns: Columns, parts: int, cap: int | None) -> DirectSum:

@@ -14,6 +14,7 @@ A kind is a description; `draw` gives its random numbers, a pytree, and `step` a
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import lru_cache
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -30,9 +31,10 @@ from ..numerics import cosine, safe_divide, safe_sqrt
 from .columns import Columns, Features, Widths, kept
 from .linear_maps import Product, Projection, draw_signs, fold, product, projection
 from .series import coefficients, shares, slope_coefficients, tabulated
-from .tensors import Maclaurin, Tree, maclaurin, tree
+from .tensors import Maclaurin, Tree, exact_degrees, maclaurin, tensor, tensor_columns, tree
 
 _POWERS = 6  # of the mean direction that are taken out
+_EXACT = 4  # degrees, at most, of which every monomial is a column
 
 
 class Sketch(Described):
@@ -88,6 +90,20 @@ class _Weights(eqx.Module):
     mean: _Mean
     slope: _Slope | None
     orders: int = eqx.field(static=True)
+    counts: tuple[int, ...] = eqx.field(static=True)  # columns of each part of the activation
+
+
+class _Point(NamedTuple):
+    """A point seen from the mean direction u: x = e u + y."""
+
+    std: Array
+    share: Array | None
+    known: Array  # the share, or 1
+    t: Array  # W x
+    tau: Array  # W y
+    y: Array
+    powers: Array  # of e, in a last axis
+    spread: Array  # |y|^2
 
 
 class RandomWeights(Sketch):
@@ -101,9 +117,10 @@ class RandomWeights(Sketch):
     The powers of e are a few columns, and the linear part, y itself, are those that are there. It has the factor eta =
     E[f'(a W x) p(W u)], with p a function near the mean of f' given W u: so little of it is left over, and it is also
     the constant of f', by which the NTK's columns go on. With u = 0, eta is r_1(a) / a. `orders` = 1 leaves out the linear
-    part, 0 everything; 3 takes out the quadratic part of y too, and None what the number of columns suggests.
+    part, 0 everything; 3 takes out the quadratic part of y too where it has room, and None what seems best.
 
-    The normalised Gaussian has two functions, a cosine and a sine: with it these are random Fourier features.
+    The normalised Gaussian has two functions, a cosine and a sine: with it these are random Fourier features. Columns are
+    allotted to functions by what is left of each.
     """
 
     orders: int | None = eqx.field(default=None, static=True)
@@ -113,27 +130,26 @@ class RandomWeights(Sketch):
             whole("orders", self.orders, most=3)
 
     def _orders(self, inputs: int, widths: Widths) -> int:
-        if self.orders is not None:
-            return self.orders
-        if not widths.grows and inputs > widths.random // 8:
+        wanted = 3 if self.orders is None else self.orders
+        if self.orders is None and not widths.grows and inputs > widths.random // 8:
             return 1
-        return 3 if inputs * (inputs + 1) // 2 <= widths.random // 4 else 2
+        return wanted if wanted < 3 or tensor_columns(inputs, 2) <= widths.random // 4 else 2
 
     def draw(self, key, act, features):
         weight_key, slope_key = jax.random.split(key)
         phi, widths = features.phi, features.widths
         inputs = phi.count
         orders = self._orders(inputs, widths)
-        exact = (_POWERS + 1 if orders else 0) + sum(_tensor_columns(inputs, order) for order in range(1, orders))
+        exact = (_POWERS + 1 if orders else 0) + sum(tensor_columns(inputs, order) for order in range(1, orders))
         room = widths.random if widths.grows else widths.random - exact
-        count = max(1, room // act.part_count)
-        weights = projection(weight_key, inputs, count, rounds=2, gaussian=widths.grows or inputs < 64)
+        counts = _allotted(act, orders, room)
+        weights = projection(weight_key, inputs, max(counts), rounds=2, gaussian=widths.grows or inputs < 64)
         mean = self._mean(weights, act, features)
         slope = None
         if features.wants_ntk and features.psi is not None:
-            rest = (inputs if orders > 1 else 0) + count * act.part_count
+            rest = (inputs if orders > 1 else 0) + sum(counts)
             slope = _slope(slope_key, features.plain().psi, rest, widths, rounds=2 if orders > 1 else 1)
-        return _Weights(weights, mean, slope, orders)
+        return _Weights(weights, mean, slope, orders, counts)
 
     def _mean(self, weights: Projection, act: Activation, features: Features) -> _Mean:
         """From the reference: the mean direction, of constants alone where columns go on, and of slopes there."""
@@ -151,77 +167,124 @@ class RandomWeights(Sketch):
         return _Mean(vector, weights(vector), profile)
 
     def step(self, drawn, act, features):
-        x, std, share = features.point()
-        orders, narrow = drawn.orders, x.dtype
-        wide = jnp.promote_types(narrow, jnp.float32)
-        std = std.astype(wide)
-        t = drawn.projection(x).astype(wide)
-        share = None if share is None else share.astype(wide)
-        vector, weights, profile = (part.astype(wide) for part in drawn.mean)
-        known = jnp.ones_like(std) if share is None else share
-        e = known * jnp.sum(x.astype(wide) * vector, -1)
-        tau = known[..., None] * t - e[..., None] * weights  # the part of the weighted sums that y makes
-        y = known[..., None] * x.astype(wide) - e[..., None] * vector
-        powers = e[..., None] ** jnp.arange(_POWERS + 1)
-        polynomials = jnp.stack(hermite(_POWERS, weights), -1)  # (weights, degrees)
-        scale = drawn.projection.outputs**-0.5
-        r = act.r(std, _POWERS + 1)
-        eta = jnp.sum(profile * derivative_coefficients(r, std) * powers, -1)
-
-        values = _smoothed(lambda t: act.parts(std[..., None], t), t, share)
-        signs = _part_signs(act, wide)
-        if orders > 0:
-            values = [
-                value - jnp.matmul(own[..., : _POWERS + 1] * powers, polynomials.T)
-                for value, own in zip(values, act.part_r(std, _POWERS), strict=True)
-            ]
-        if orders > 1:
-            values = [
-                value - (std * eta)[..., None] * tau * (polynomials @ (profile * sign))
-                for value, sign in zip(values, signs, strict=True)
-            ]
-        constants = [r[..., : _POWERS + 1] * powers] if orders else []
-        if orders > 2:
-            spread = (known**2 - e**2)[..., None]
-            values = [
-                value - own[..., 2:3] * (tau**2 - spread) / sqrt(2)
-                for value, own in zip(values, act.part_r(std, 2), strict=True)
-            ]
-        rest = (scale * jnp.concatenate(values, -1)).astype(narrow)
-        linear = (
-            _without_mean(features.phi, vector).scaled(eta) if orders > 1 else features.phi.map(lambda x: x[..., :0])
-        )
-        quadratic = [(r[..., 2:3] * _tensor(y, 2)).astype(narrow)] if orders > 2 else []
-        grows = features.widths.grows
-        stay = [c.astype(narrow) for c in constants]
-        if grows:
-            phi = Columns(_stacked([*stay, linear.kept], x), jnp.concatenate([linear.mixed, *quadratic, rest], -1))
-        else:
-            phi = Columns(_stacked([*stay, linear.all(), *quadratic], x), rest)
+        point = _seen_from_mean(drawn, features)
+        phi, linear = _activated(drawn, act, features, point)
         if drawn.slope is None:
             return replace(features, phi=phi)
-
-        slopes = _smoothed(lambda t: act.slope_parts(std[..., None], t), t, share)
-        r_slope = act.r_slope(std, _POWERS)
-        constant = jnp.sum(profile * r_slope * powers, -1) if orders else jnp.zeros_like(std)
-        slope_signs = _slope_signs(act, wide)
-        slopes = [
-            value - constant[..., None] * (polynomials @ (profile * sign))
-            for value, sign in zip(slopes, slope_signs, strict=True)
-        ]
-        extra = []
-        if orders > 1:
-            slopes = [value - own[..., 1:2] * tau for value, own in zip(slopes, act.slope_part_r(std, 1), strict=True)]
-            extra = [(r_slope[..., 1:2] * y).astype(narrow)]
-        rest = jnp.concatenate([*extra, (scale * jnp.concatenate(slopes, -1)).astype(narrow)], -1)
-        merged = grows and act.continuous and features.shared is not None and orders > 1
-        whole_psi = features.plain().psi
+        constant, rest = _slopes(drawn, act, features, point)
+        merged = features.widths.grows and act.continuous and features.shared is not None and drawn.orders > 1
+        psi = features.plain().psi
         if not merged:
-            return replace(features, phi=phi, psi=drawn.slope.step(whole_psi, constant, rest), shared=None)
+            return replace(features, phi=phi, psi=drawn.slope.step(psi, constant, rest), shared=None)
         # linear columns of phi go by the same factor as the NTK's: what they share, they go on sharing
-        psi = Columns(features.psi.scaled(constant).all(), drawn.slope.product(whole_psi.all(), rest))
-        new = jnp.zeros(phi.mixed.shape[-1] - linear.mixed.shape[-1], features.shared.dtype)
+        psi = Columns(features.psi.scaled(constant).all(), drawn.slope.product(psi.all(), rest))
+        new = jnp.zeros(phi.mixed.shape[-1] - linear, features.shared.dtype)
         return replace(features, phi=phi, psi=psi, shared=jnp.concatenate([features.shared, new]))
+
+
+def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
+    """In float32 at least, as differences are taken of what follows."""
+    x, std, share = features.point()
+    t = drawn.projection(x)
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    x, std, t = x.astype(wide), std.astype(wide), t.astype(wide)
+    share = None if share is None else share.astype(wide)
+    known = jnp.ones_like(std) if share is None else share
+    e = known * jnp.sum(x * drawn.mean.vector.astype(wide), -1)
+    tau = known[..., None] * t - e[..., None] * drawn.mean.weights.astype(wide)
+    y = known[..., None] * x - e[..., None] * drawn.mean.vector.astype(wide)
+    return _Point(std, share, known, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
+
+
+def _activated(drawn: _Weights, act: Activation, features: Features, point: _Point) -> tuple[Columns, int]:
+    """The columns of k, and how many of the mixed ones are the linear part."""
+    std, orders, narrow = point.std, drawn.orders, features.phi.kept.dtype
+    profile = drawn.mean.profile.astype(std.dtype)
+    r = act.r(std, _POWERS + 1)
+    eta = jnp.sum(profile * derivative_coefficients(r, std) * point.powers, -1)
+    values = _smoothed(lambda t: act.parts(std[..., None], t), point)
+    terms = [_Terms(own * point.powers if orders else None) for own in act.part_r(std, _POWERS)]
+    if orders > 1:
+        terms = [
+            t._replace(linear=(std * eta), shape=profile * sign)
+            for t, sign in zip(terms, _part_signs(act, std.dtype), strict=True)
+        ]
+    if orders > 2:
+        terms = [t._replace(quadratic=own[..., 2]) for t, own in zip(terms, act.part_r(std, 2), strict=True)]
+    rest = _rest(drawn, point, values, terms).astype(narrow)
+    constants = (r[..., : _POWERS + 1] * point.powers if orders else r[..., :0]).astype(narrow)
+    linear = features.phi.map(lambda x: x[..., :0])
+    if orders > 1:
+        linear = _without_mean(features.phi, drawn.mean.vector).scaled(eta)
+    quadratic = (r[..., 2:3] * tensor(point.y, 2) if orders > 2 else r[..., :0]).astype(narrow)
+    if features.widths.grows:
+        mixed = jnp.concatenate([linear.mixed, quadratic, rest], -1)
+        return Columns(jnp.concatenate([constants, linear.kept], -1), mixed), linear.mixed.shape[-1]
+    return Columns(jnp.concatenate([constants, linear.all(), quadratic], -1), rest), 0
+
+
+def _slopes(drawn: _Weights, act: Activation, features: Features, point: _Point) -> tuple[Array, Array]:
+    """The constant of k_slope, and its other columns."""
+    std, orders, narrow = point.std, drawn.orders, features.phi.kept.dtype
+    profile = drawn.mean.profile.astype(std.dtype)
+    r = act.r_slope(std, _POWERS)
+    constant = jnp.sum(profile * r * point.powers, -1) if orders else jnp.zeros_like(std)
+    values = _smoothed(lambda t: act.slope_parts(std[..., None], t), point)
+    polynomials = _polynomials(drawn, std.dtype)
+    values = [
+        value - constant[..., None] * ((profile * sign) @ polynomials)
+        for value, sign in zip(values, _slope_signs(act, std.dtype), strict=True)
+    ]
+    terms = [_Terms()] * len(values)
+    if orders < 2:
+        return constant, _rest(drawn, point, values, terms).astype(narrow)
+    ones = jnp.zeros(_POWERS + 1, std.dtype).at[0].set(1)
+    terms = [t._replace(linear=own[..., 1], shape=ones) for t, own in zip(terms, act.slope_part_r(std, 1), strict=True)]
+    rest = jnp.concatenate([r[..., 1:2] * point.y, _rest(drawn, point, values, terms)], -1)
+    return constant, rest.astype(narrow)
+
+
+class _Terms(NamedTuple):
+    """What is taken out of a function of W x: polynomials of W u, W y times such a polynomial, and (W y)^2."""
+
+    constant: Array | None = None  # Hermite coefficients of the function of W u, for every point
+    linear: Array | None = None
+    shape: Any = None  # Hermite coefficients of what multiplies W y
+    quadratic: Array | None = None
+
+
+def _rest(drawn: _Weights, point: _Point, values: list[Array], terms: list[_Terms]) -> Array:
+    """What is left of the functions, as columns."""
+    polynomials, left = _polynomials(drawn, point.t.dtype), []
+    for count, value, term in zip(drawn.counts, values, terms, strict=True):
+        value, tau = value[..., :count], point.tau[..., :count]
+        if term.constant is not None:
+            value = value - jnp.matmul(term.constant, polynomials[:, :count], precision="highest")
+        if term.linear is not None:
+            value = value - term.linear[..., None] * tau * (term.shape @ polynomials[:, :count])
+        if term.quadratic is not None:
+            value = value - term.quadratic[..., None] * (tau**2 - point.spread[..., None]) / sqrt(2)
+        left.append(value * count**-0.5)
+    return jnp.concatenate(left, -1)
+
+
+def _polynomials(drawn: _Weights, dtype: Any) -> Array:
+    """h_0 .. of W u, (degrees, weights)."""
+    return jnp.stack(hermite(_POWERS, drawn.mean.weights.astype(dtype)))
+
+
+def _allotted(act: Activation, orders: int, columns: int) -> tuple[int, ...]:
+    """How many columns each part of an activation has: as many as there is left of it."""
+    if act.part_count == 1:
+        return (max(1, columns),)
+    return tuple(max(1, int(columns * share)) for share in _shares_left(act, orders))
+
+
+@lru_cache
+def _shares_left(act: Activation, orders: int) -> tuple[float, ...]:
+    with jax.ensure_compile_time_eval():
+        left = [float(jnp.sum(r[orders:] ** 2)) for r in act.part_r(jnp.ones(()), 24)]
+    return tuple(part / (sum(left) or 1.0) for part in left)
 
 
 def _without_mean(columns: Columns, vector: Array) -> Columns:
@@ -250,24 +313,13 @@ def _slope_signs(act: Activation, dtype: Any) -> list[Array]:
     return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
 
 
-def _tensor_columns(inputs: int, order: int) -> int:
-    return (1, inputs, inputs * (inputs + 1) // 2)[order]
-
-
-def _tensor(x: Array, order: int) -> Array:
-    """Columns whose products are (x . y)^order."""
-    if order < 2:
-        return x if order else jnp.ones_like(x[..., :1])
-    i, j = np.triu_indices(x.shape[-1])
-    return x[..., i] * x[..., j] * jnp.asarray(np.where(i == j, 1, sqrt(2)), x.dtype)
-
-
 def _stacked(parts: list[Array], x: Array) -> Array:
     return jnp.concatenate(parts, -1) if parts else jnp.zeros((*x.shape[:-1], 0), x.dtype)
 
 
-def _smoothed(fn, t: Array, share: Array | None) -> list[Array]:
+def _smoothed(fn, point: _Point) -> list[Array]:
     """E[fn(share t + sqrt(1 - share^2) n)] over normal n: what a mask of its own makes of an activation."""
+    t, share = point.t, point.share
     if share is None:
         return list(fn(t))
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
@@ -311,11 +363,13 @@ class Powers(Sketch):
         features = features.plain()
         psi, widths = features.psi, features.widths
         inputs, table = features.phi.count, tabulated(act, self.degree)
-        linear = widths.grows or inputs <= widths.random // 8
-        exact = 1 + (inputs if linear and self.degree else 0)
-        room = widths.random if widths.grows else widths.random - exact
         weights = shares(act, table, self.degree, slope=psi is not None)
-        powers = maclaurin(key1, inputs, weights, max(room, 1), self.complex_signs, linear)
+        least = 2 if widths.grows else 1  # where columns go on, the linear ones cost nothing
+        exact = exact_degrees(inputs, weights, widths.random, self.complex_signs, least, _EXACT)
+        room = widths.random - sum(tensor_columns(inputs, order) for order in range(least, exact))
+        powers = maclaurin(
+            key1, inputs, weights, max(room, 1), self.complex_signs, exact, rounds=2 if widths.grows else 1
+        )
         rest = powers.count - 1
         return _Series(powers, None, None if psi is None else _slope(key2, psi, max(rest, 1), widths), table)
 
@@ -327,7 +381,7 @@ class Powers(Sketch):
         def weighted(r):
             return [(r[..., l] * _power(point.share, l))[..., None] * tensor for l, tensor in enumerate(tensors)]
 
-        few = 2 if drawn.powers.linear else 1
+        few = drawn.powers.exact
         exact = weighted(coefficients(act, drawn.table, point.std, self.degree))
         phi = Columns(jnp.concatenate(exact[:few], -1), _stacked(exact[few:], point.direction))
         if psi is None:
@@ -360,7 +414,7 @@ class PolySketch(Sketch):
         features = features.plain()
         psi, widths = features.psi, features.widths
         powers = tree(key1, features.phi.count, widths.random, self.degree)
-        total = widths.random * (self.degree + 1)
+        total = 2 * -(-widths.random // 2) * (self.degree + 1)
         last = projection(key2, total, widths.random), None if psi is None else projection(key3, total, widths.random)
         slope = None
         if psi is not None:
@@ -390,14 +444,16 @@ class Auto(Sketch):
 
     degree: int = eqx.field(default=8, static=True)
 
-    def _kind(self, act: Activation) -> Sketch:
-        return RandomWeights() if act.has_function else Powers(self.degree)
-
     def draw(self, key, act, features):
-        return self._kind(act).draw(key, act, features)
+        kind = RandomWeights() if act.has_function else Powers(self.degree)
+        few = tensor_columns(features.phi.count, 2) <= features.widths.random // 2
+        if act.part_count > 1 and few:  # a series that ends soon, and short inputs, of which most is exact
+            kind = Powers(self.degree)
+        return kind.draw(key, act, features)
 
     def step(self, drawn, act, features):
-        return self._kind(act).step(drawn, act, features)
+        kind = Powers(self.degree) if isinstance(drawn, _Series) else RandomWeights()
+        return kind.step(drawn, act, features)
 
 
 class Exact(Sketch):

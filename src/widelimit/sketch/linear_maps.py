@@ -3,7 +3,9 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
+from scipy import special
 
 from .hadamard import hadamard, padded
 
@@ -42,13 +44,19 @@ def projection(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1, ga
     directions, lengths = jax.random.split(key)
     size = inputs if inputs < _DENSE else padded(inputs)
     blocks = -(-outputs // size)
-    radii = jnp.sqrt(jax.random.chisquare(lengths, size, (outputs,)) / size) if gaussian else None
+    radii = jax.random.permutation(lengths, _radii(size, outputs)) if gaussian else None
     if inputs >= _DENSE:
         signs = jax.random.rademacher(directions, (blocks, rounds, size), jnp.int8)
         return Projection(None, signs, radii, inputs, outputs)
     q = _orthogonal(jax.random.normal(directions, (blocks, size, size)))
     matrix = size**0.5 * jnp.moveaxis(q, 0, 1).reshape(size, -1)[:, :outputs]
     return Projection(matrix, None, radii, inputs, outputs)
+
+
+def _radii(size: int, count: int) -> np.ndarray:
+    """The lengths of `count` Gaussian vectors of `size` numbers over sqrt(size), evenly spread over their distribution."""
+    squares = 2 * special.gammaincinv(size / 2, (np.arange(count) + 0.5) / count)
+    return np.sqrt(squares / squares.mean()).astype(np.float32)
 
 
 def _orthogonal(normals: Array) -> Array:
@@ -102,6 +110,12 @@ def fold(signs: Array, x: Array, columns: int) -> Array:
 
     The products of the results have those of x as their mean, and an error like that of a projection.
     """
-    x = x * signs.astype(x.dtype)
-    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % columns)])
-    return x.reshape(*x.shape[:-1], -1, columns).sum(-2)
+    return folded(x * signs.astype(x.dtype), columns)
+
+
+def folded(x: Array, columns: int) -> Array:
+    """The pieces of `columns` of the last axis, added: the part of `fold` after the signs."""
+    pieces = [x[..., start : start + columns] for start in range(0, max(x.shape[-1], 1), columns)]
+    missing = len(pieces) * columns - x.shape[-1]
+    pieces[-1] = jnp.pad(pieces[-1], [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+    return sum(pieces[1:], pieces[0])

@@ -1,7 +1,9 @@
 """Sketches of the powers x, x (x) x, ... of a vector: columns whose products are (x . y)^l in the mean."""
 
-from functools import cache
-from math import sqrt
+from collections import Counter
+from functools import cache, lru_cache
+from itertools import combinations_with_replacement
+from math import comb, factorial, inf, prod, sqrt
 
 import equinox as eqx
 import jax
@@ -10,20 +12,73 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .hadamard import padded
-from .linear_maps import Product, Projection, product, projection
+from .linear_maps import Projection, projection
+
+
+def tensor_columns(inputs: int, order: int) -> int:
+    """How many numbers `tensor` gives."""
+    return comb(inputs + order - 1, order)
+
+
+def tensor(x: Array, order: int) -> Array:
+    """Columns whose products are (x . y)^order: every monomial of that degree, times the root of how often it comes."""
+    places, roots = _monomials(x.shape[-1], order)
+    columns = jnp.asarray(roots, x.dtype) * jnp.ones_like(x[..., :1])
+    for place in places:
+        columns = columns * x[..., place]
+    return columns
+
+
+@lru_cache(maxsize=8)
+def _monomials(inputs: int, order: int) -> tuple[np.ndarray, np.ndarray]:
+    """The inputs that make each monomial, (order, monomials), and the roots."""
+    places = np.array(list(combinations_with_replacement(range(inputs), order)), np.int32).reshape(
+        tensor_columns(inputs, order), order
+    )
+    often = [factorial(order) / prod(factorial(count) for count in Counter(row).values()) for row in places.tolist()]
+    return places.T, np.sqrt(often)
+
+
+Complex = tuple[Array, Array]  # a real and an imaginary part
+
+
+class Turned(eqx.Module):
+    """A projection with complex signs: half of the inputs are multiplied by i first."""
+
+    projection: Projection
+    mask: Array
+
+    def __call__(self, real: Array, imaginary: Array | None = None) -> Complex:
+        """The projection of a real or a complex vector."""
+        if imaginary is None:
+            mask = self.mask.astype(real.dtype)
+            parts = real * (1 - mask), real * mask
+        else:
+            parts = jnp.where(self.mask, -imaginary, real), jnp.where(self.mask, real, imaginary)
+        return self.projection(parts[0]), self.projection(parts[1])
+
+
+def turned(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1) -> Turned:
+    """Draw one."""
+    key1, key2 = jax.random.split(key)
+    return Turned(projection(key1, inputs, outputs, rounds), jax.random.bernoulli(key2, 0.5, (inputs,)))
+
+
+def times(a: tuple[Array, ...], b: tuple[Array, ...]) -> Complex:
+    """The product of complex numbers."""
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 class Maclaurin(eqx.Module):
     """Products of random projections; degree l has columns of its own, `allotted`, and takes the first l projections.
 
-    The number 1 and, where `linear`, x itself are exact. With complex signs a product has a real and an imaginary part,
-    and its variance grows like 2^l where that of real signs grows like 3^l.
+    The first degrees, `exact` many, are no products but all monomials. With complex signs a product has a real and an
+    imaginary part, and its variance grows like 2^l where that of real signs grows like 3^l.
     """
 
-    factors: tuple[Projection, ...]
-    masks: tuple[Array, ...]  # which inputs have imaginary signs, for each factor; empty: none
-    allotted: tuple[int, ...] = eqx.field(static=True)  # columns of degree 0, 1, ...; halves of them where complex
-    linear: bool = eqx.field(static=True)
+    factors: tuple[Projection | Turned, ...]
+    allotted: tuple[int, ...] = eqx.field(static=True)  # columns of degree 0, 1, ...
+    exact: int = eqx.field(static=True)
 
     @property
     def count(self) -> int:
@@ -32,102 +87,106 @@ class Maclaurin(eqx.Module):
 
     def __call__(self, x: Array) -> list[Array]:
         """The columns of every degree."""
-        found = [jnp.ones_like(x[..., :1])]
-        first = 1
-        if self.linear and len(self.allotted) > 1:
-            found.append(x)
-            first = 2
-        parts: tuple[Array, ...] | None = None
-        for i in range(len(self.factors)):
-            parts = self._times(parts, x, i)
-            degree = i + 1
-            if degree < first:
+        found = [tensor(x, degree) for degree in range(self.exact)]
+        running: tuple[Array, ...] = ()
+        for degree, factor in enumerate(self.factors, 1):
+            if isinstance(factor, Turned):
+                running = times(running, factor(x)) if running else factor(x)
+            else:
+                running = (running[0] * factor(x),) if running else (factor(x),)
+            if degree < self.exact:
                 continue
-            columns = self.allotted[degree] // (2 if self.masks else 1)
-            found.append(jnp.concatenate([part[..., :columns] for part in parts], -1) * columns**-0.5)
-            parts = tuple(part[..., columns:] for part in parts)
+            columns = self.allotted[degree] // len(running)
+            found.append(jnp.concatenate([part[..., :columns] for part in running], -1) * columns**-0.5)
+            running = tuple(part[..., columns:] for part in running)
         return found
-
-    def _times(self, parts: tuple[Array, ...] | None, x: Array, i: int) -> tuple[Array, ...]:
-        """The running products with the next projection."""
-        factor = self.factors[i]
-        if not self.masks:
-            y = factor(x)
-            return (y,) if parts is None else (parts[0] * y,)
-        mask = self.masks[i].astype(x.dtype)
-        real, imaginary = factor(x * (1 - mask)), factor(x * mask)
-        if parts is None:
-            return real, imaginary
-        return parts[0] * real - parts[1] * imaginary, parts[0] * imaginary + parts[1] * real
 
 
 def maclaurin(
-    key: PRNGKeyArray, inputs: int, weights: np.ndarray, columns: int, complex_signs: bool, linear: bool
+    key: PRNGKeyArray, inputs: int, weights: np.ndarray, columns: int, complex_signs: bool, exact: int, rounds: int = 1
 ) -> Maclaurin:
-    """Draw one with `columns` random columns, allotted to the degrees from the `weights` r_l^2 of the kernel."""
+    """Draw one with `columns` random columns, allotted to the degrees from the `weights` r_l^2 of the kernel.
+
+    Inputs with their weight in a few leading places need two `rounds`, as in `product`.
+    """
     degree = len(weights) - 1
-    first = 2 if linear else 1
-    # the variance of a column of degree l is about r_l^4 (B^l - 1); the sum over degrees of variance / columns is least
-    # where columns go with its root
-    growth = 2 if complex_signs else 3
-    pull = np.array([weights[l] * sqrt(growth**l - 1) for l in range(first, degree + 1)])
+    exact = min(exact, degree + 1)
+    pull = np.array([weights[l] * sqrt(_variance(l, complex_signs)) for l in range(exact, degree + 1)])
     step = 2 if complex_signs else 1
-    allotted = [1, *([inputs] if linear and degree else [])]
+    allotted = [tensor_columns(inputs, l) for l in range(exact)]
     if len(pull):
         share = pull / pull.sum() if pull.sum() > 0 else np.full(len(pull), 1 / len(pull))
         allotted += [max(step, step * int(columns * s / step)) for s in share]
-    keys = jax.random.split(key, 2 * max(degree, 1))
-    factors, masks = [], []
-    for i in range(degree):
-        left = sum(allotted[l] for l in range(max(i + 1, first), degree + 1)) // step
+    factors = []
+    for i, own in enumerate(jax.random.split(key, max(degree, 1))):
+        left = sum(allotted[l] for l in range(max(i + 1, exact), degree + 1)) // step
         if left == 0:
             break
-        factors.append(projection(keys[2 * i], inputs, left))
-        masks.append(jax.random.bernoulli(keys[2 * i + 1], 0.5, (inputs,)))
-    return Maclaurin(tuple(factors), tuple(masks) if complex_signs else (), tuple(allotted), linear and degree > 0)
+        factors.append((turned if complex_signs else projection)(own, inputs, left, rounds))
+    return Maclaurin(tuple(factors), tuple(allotted), exact)
+
+
+def _variance(degree: int, complex_signs: bool) -> int:
+    """About that of a column, over r_l^4; what is sampled has least variance where columns go with its root."""
+    return (2 if complex_signs else 3) ** degree - 1
+
+
+def exact_degrees(inputs: int, weights: np.ndarray, columns: int, complex_signs: bool, least: int, most: int) -> int:
+    """How many degrees are best taken exactly, with `columns` in all and at most half of them for exact ones."""
+
+    def deviation(exact):
+        used = sum(tensor_columns(inputs, l) for l in range(least, exact))
+        if 2 * used > columns:
+            return inf
+        left = sum(weights[l] * sqrt(_variance(l, complex_signs)) for l in range(exact, len(weights)))
+        return left / sqrt(columns - used)
+
+    return min(range(min(least, len(weights)), min(most, len(weights)) + 1), key=deviation)
 
 
 class Tree(eqx.Module):
     """All powers up to `degree` from one binary tree of TensorSRHTs (Ahle et al., 2020).
 
     A leaf is a projection; a node sketches the tensor product of the two below it. The power l has x in the first l leaves
-    and a fixed unit vector in the others.
+    and, where there are none, a fixed unit vector, with which a product is a rotation and costs nothing. Inside, numbers
+    are complex, as in the authors' code; their real and imaginary parts are the columns.
     """
 
-    leaves: tuple[Projection, ...]
-    nodes: tuple[tuple[Product, ...], ...]  # by levels, from the leaves up
+    leaves: tuple[Turned, ...]
+    nodes: tuple[tuple[tuple[Turned, Turned], ...], ...]  # by levels, from the leaves up
     degree: int = eqx.field(static=True)
 
     def __call__(self, x: Array) -> list[Array]:
         """The columns of the degrees 0 .. degree, as many of each as were drawn."""
-        unit = jnp.zeros(x.shape[-1], x.dtype).at[0].set(1)
-        scale = self.leaves[0].outputs ** -0.5
+        size = self.leaves[0].projection.outputs
+        unit = jnp.zeros((*x.shape[:-1], size), x.dtype).at[..., 0].set(1)
 
         @cache
-        def node(level: int, place: int, powers: int) -> Array:
+        def node(level: int, place: int, powers: int) -> Complex:
             """The sketch of a subtree of which the first `powers` leaves hold x."""
+            if powers == 0:
+                return unit, jnp.zeros_like(unit)
             if level == 0:
-                return scale * self.leaves[place](x if powers else unit)
-            half = 2 ** (level - 1)
-            left, right = (
-                node(level - 1, 2 * place, min(powers, half)),
-                node(level - 1, 2 * place + 1, max(powers - half, 0)),
-            )
-            return self.nodes[level - 1][place](left, right)
+                real, imaginary = self.leaves[place](x)
+            else:
+                half = 2 ** (level - 1)
+                first, second = self.nodes[level - 1][place]
+                left = first(*node(level - 1, 2 * place, min(powers, half)))
+                right = second(*node(level - 1, 2 * place + 1, max(powers - half, 0)))
+                real, imaginary = times(left, right)
+            return size**-0.5 * real, size**-0.5 * imaginary
 
-        top = len(self.nodes)
-        columns = [node(top, 0, powers) for powers in range(self.degree + 1)]
-        return [jnp.broadcast_to(c, (*x.shape[:-1], c.shape[-1])) for c in columns]
+        return [jnp.concatenate(node(len(self.nodes), 0, powers), -1) for powers in range(self.degree + 1)]
 
 
 def tree(key: PRNGKeyArray, inputs: int, columns: int, degree: int) -> Tree:
-    """Draw one of `columns` for each degree."""
-    size = padded(max(degree, 1))
+    """Draw one of `columns`, rounded up to an even number, for each degree."""
+    size, half = padded(max(degree, 1)), -(-columns // 2)
     levels = size.bit_length() - 1
-    keys = iter(jax.random.split(key, 2 * size))
-    leaves = tuple(projection(next(keys), inputs, columns) for _ in range(size))
+    keys = iter(jax.random.split(key, 4 * size))
+    leaves = tuple(turned(next(keys), inputs, half) for _ in range(size))
     nodes = tuple(
-        tuple(product(next(keys), columns, columns, columns) for _ in range(size >> level))
+        tuple((turned(next(keys), half, half), turned(next(keys), half, half)) for _ in range(size >> level))
         for level in range(1, levels + 1)
     )
     return Tree(leaves, nodes, degree)
