@@ -14,9 +14,9 @@ import time
 
 import jax
 import numpy as np
-from cifar import patches, whitened
 
 import widelimit as wl
+from cifar import patches, whitened
 from widelimit import sketch
 
 KINDS = {
