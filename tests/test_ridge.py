@@ -90,3 +90,31 @@ def test_error(case):
     attempt, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         attempt()
+
+
+def test_leave_one_out_leaves_every_row_out():
+    phi, y = PHI, Y
+    state = ridge.update(None, phi, y)
+    penalties = [0.1, 1.0, 10.0]
+    path = ridge.leave_one_out(state, penalties, [(phi[:30], y[:30]), (phi[30:], y[30:])])
+    expected = np.zeros(3)
+    for i in range(len(phi)):
+        others = np.arange(len(phi)) != i
+        weights = ridge.solve(ridge.update(None, phi[others], y[others]), penalties).weights
+        expected += np.sum((y[i] - phi[i] @ weights) ** 2, -1) / len(phi)
+    np.testing.assert_allclose(path.scores, expected, rtol=1e-9)
+    np.testing.assert_allclose(path.weights, ridge.solve(state, penalties).weights, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="Give the same rows"):
+        ridge.leave_one_out(state, penalties, [(phi[:30], y[:30])])
+
+
+def test_the_posterior_on_features_is_that_of_their_kernel():
+    phi, y = PHI, Y
+    train, test = phi[:40], phi[40:]
+    found = ridge.feature_posterior(ridge.update(None, train, y[:40]), noise=0.3)
+    exact = ridge.posterior(train @ train.T, y[:40], test @ train.T, test @ test.T, noise=0.3)
+    np.testing.assert_allclose(found.mean(test), exact.mean, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found.covariance(test), exact.covariance, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.variance(test), np.diag(exact.covariance), rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="noise"):
+        ridge.feature_posterior(ridge.update(None, train, y[:40]), noise=0)

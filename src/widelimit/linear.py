@@ -24,11 +24,23 @@ from scipy.optimize import minimize
 from .exact import kernel
 from .network import Network
 from .precision import checked_inputs, common_arrays, in_own_precision
-from .ridge import RidgePath, RidgeState, cross_validate, empty, merge, solve, update
+from .ridge import (
+    FeaturePosterior,
+    RidgePath,
+    RidgeState,
+    cross_validate,
+    empty,
+    feature_posterior,
+    leave_one_out,
+    merge,
+    solve,
+    update,
+)
 
 __all__ = [
-    "Fit", "GradientFlow", "Posterior", "RidgePath", "RidgeState", "cross_validate", "empty", "fit_hyperparameters",
-    "gradient_flow", "log_marginal_likelihood", "loss_flow", "merge", "posterior", "solve", "trained_posterior", "update",
+    "FeaturePosterior", "Fit", "GradientFlow", "Posterior", "RidgePath", "RidgeState", "cross_validate", "empty",
+    "feature_posterior", "fit_hyperparameters", "gradient_flow", "leave_one_out", "log_marginal_likelihood", "loss_flow",
+    "merge", "posterior", "solve", "trained_posterior", "update",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ A `RidgeState` holds the products of the features and targets seen so far, in fl
 States of different blocks, workers or folds are added by `merge`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,20 +40,9 @@ def empty(features: int, outputs: int) -> RidgeState:
 
 def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> RidgeState:
     """The state with a block of rows more; None starts one. `weight` counts rows more or less than once."""
-    phi, y = np.asarray(phi), np.asarray(y)
-    y = y[:, None] if y.ndim == 1 else y
-    if phi.ndim != 2 or y.ndim != 2 or len(phi) != len(y):
-        raise ValueError(
-            f"A block has features (n, m) and targets (n,) or (n, outputs), not {phi.shape} and {y.shape}."
-        )
-    if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(y))):
-        raise ValueError("A block holds NaN or infinity. Look at the inputs that it comes from.")
+    phi, y = _block(phi, y)
     state = empty(phi.shape[1], y.shape[1]) if state is None else state
-    if state.gram.shape[0] != phi.shape[1] or state.moment.shape[1] != y.shape[1]:
-        raise ValueError(
-            f"The state is of {state.gram.shape[0]} features and {state.moment.shape[1]} outputs, and the block has "
-            f"{phi.shape[1]} and {y.shape[1]}."
-        )
+    _fits(state, phi, y)
     w = np.ones(len(phi)) if weight is None else np.asarray(weight, np.float64)
     if w.shape != (len(phi),) or not np.all(w >= 0):
         raise ValueError(f"weight is a number of 0 or more for each of {len(phi)} rows, not of the shape {w.shape}.")
@@ -65,6 +54,27 @@ def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> Ri
         state.squares + w @ y.astype(np.float64) ** 2,
         state.rows + float(w.sum()),
     )
+
+
+def _block(phi: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A block of rows, checked, its targets in columns."""
+    phi, y = np.asarray(phi), np.asarray(y)
+    y = y[:, None] if y.ndim == 1 else y
+    if phi.ndim != 2 or y.ndim != 2 or len(phi) != len(y):
+        raise ValueError(
+            f"A block has features (n, m) and targets (n,) or (n, outputs), not {phi.shape} and {y.shape}."
+        )
+    if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(y))):
+        raise ValueError("A block holds NaN or infinity. Look at the inputs that it comes from.")
+    return phi, y
+
+
+def _fits(state: RidgeState, phi: np.ndarray, y: np.ndarray) -> None:
+    if state.gram.shape[0] != phi.shape[1] or state.moment.shape[1] != y.shape[1]:
+        raise ValueError(
+            f"The state is of {state.gram.shape[0]} features and {state.moment.shape[1]} outputs, and the block has "
+            f"{phi.shape[1]} and {y.shape[1]}."
+        )
 
 
 def merge(*states: RidgeState) -> RidgeState:
@@ -86,19 +96,88 @@ def solve(state: RidgeState, penalties: Any) -> RidgePath:
     chosen = _penalties(penalties)
     if len(chosen) <= 2 and np.all(chosen > 0):
         return _by_cholesky(state, chosen)
-    values, vectors = linalg.eigh(state.gram)
-    values = np.maximum(values, 0)
+    values, vectors = _decomposed(state)
     turned = vectors.T @ state.moment
-    floor = len(values) * np.finfo(np.float64).eps * max(values.max(initial=0), 1e-300)
     weights, scores = [], []
-    for penalty in chosen:
-        shifted = values + penalty
-        inverse = np.where(shifted > floor, 1 / np.where(shifted > floor, shifted, 1), 0)
+    for inverse in _inverses(values, chosen):
         w = inverse[:, None] * turned
         residual = np.sum(state.squares) - 2 * np.sum(w * turned) + np.sum(values[:, None] * w**2)
         scores.append(_gcv(state, residual, np.sum(values * inverse)))
         weights.append(vectors @ w)
     return RidgePath(chosen, np.stack(weights), np.array(scores))
+
+
+def _decomposed(state: RidgeState) -> tuple[np.ndarray, np.ndarray]:
+    values, vectors = linalg.eigh(state.gram)
+    return np.maximum(values, 0), vectors
+
+
+def _inverses(values: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+    """1 / (value + penalty) for every penalty, and 0 where both are."""
+    floor = len(values) * np.finfo(np.float64).eps * max(values.max(initial=0), 1e-300)
+    shifted = [values + penalty for penalty in penalties]
+    return [np.where(s > floor, 1 / np.where(s > floor, s, 1), 0) for s in shifted]
+
+
+def leave_one_out(state: RidgeState, penalties: Any, blocks: Iterable[tuple[Any, Any]]) -> RidgePath:
+    """As `solve`, scored by the mean squared error of every row under the solution without it, exactly.
+
+    `blocks` gives the rows of the state once more, as pairs (phi, y). The error without a row is its error with it over
+    1 - h, where h = phi (phi^T phi + penalty)^-1 phi is what the row says about itself.
+    """
+    chosen = _penalties(penalties)
+    values, vectors = _decomposed(state)
+    turned = vectors.T @ state.moment
+    inverses = _inverses(values, chosen)
+    errors, rows = np.zeros(len(chosen)), 0
+    for phi, y in blocks:
+        phi, y = _block(phi, y)
+        _fits(state, phi, y)
+        z = phi.astype(np.float64) @ vectors
+        rows += len(phi)
+        for i, inverse in enumerate(inverses):
+            left = 1 - z**2 @ inverse
+            residual = y - z @ (inverse[:, None] * turned)
+            # a row that alone decides its direction cannot be predicted without it
+            errors[i] += np.sum((residual / np.maximum(left, 1e-9)[:, None]) ** 2)
+    if rows != state.rows:
+        raise ValueError(f"The state is of {state.rows:g} rows, and the blocks have {rows}. Give the same rows.")
+    weights = np.stack([vectors @ (inverse[:, None] * turned) for inverse in inverses])
+    return RidgePath(chosen, weights, errors / max(rows, 1))
+
+
+class FeaturePosterior(NamedTuple):
+    """A Gaussian process whose kernel is phi . phi', given the rows of a state; made by `feature_posterior`."""
+
+    weights: np.ndarray  # their mean
+    root: np.ndarray  # a matrix R with R^T R the covariance of the weights
+
+    def mean(self, phi: Any) -> np.ndarray:
+        """(n, outputs)."""
+        return np.asarray(phi, np.float64) @ self.weights
+
+    def variance(self, phi: Any) -> np.ndarray:
+        """(n,), of the function itself; add the noise for that of a target."""
+        return np.sum((np.asarray(phi, np.float64) @ self.root.T) ** 2, 1)
+
+    def covariance(self, phi: Any) -> np.ndarray:
+        """(n, n)."""
+        half = np.asarray(phi, np.float64) @ self.root.T
+        return half @ half.T
+
+
+def feature_posterior(state: RidgeState, noise: float) -> FeaturePosterior:
+    """The Gaussian process with the kernel phi . phi' given the rows of the state and the variance of their noise.
+
+    In weights: their prior is standard normal, their covariance noise (phi^T phi + noise)^-1.
+    """
+    noise = float(noise)
+    if not 0 < noise < float("inf"):
+        raise ValueError(f"noise is the variance of the targets' noise, above 0, not {noise!r}.")
+    factor = linalg.cholesky(state.gram + noise * np.eye(len(state.gram)), lower=True)
+    weights = linalg.cho_solve((factor, True), state.moment)
+    root = linalg.solve_triangular(factor, np.sqrt(noise) * np.eye(len(factor)), lower=True)
+    return FeaturePosterior(weights, root)
 
 
 def _by_cholesky(state: RidgeState, penalties: np.ndarray) -> RidgePath:
