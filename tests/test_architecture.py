@@ -9,8 +9,8 @@ SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
-    "layers", "exact", "progress", "resumed", "tiles", "sketched", "finite", "network", "nets", "ridge", "linear", "nt", "stax",
-    "demo",
+    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge", "linear",
+    "nt", "stax", "demo",
 ]  # fmt: skip
 HEAVY = {
     "sklearn": {"demo"},

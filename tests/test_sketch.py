@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import linalg
 
 import widelimit as wl
 from catalogue import NETWORKS
 from widelimit import sketch, sketched
+from widelimit.cosine import of_cosine
+from widelimit.layers import Nonlinearity
 from widelimit.sketch.series import coefficients, slope_coefficients, tabulated
 
 KEYS = jax.random.split(jax.random.key(7), 64)
@@ -66,18 +69,18 @@ def test_powers_are_unbiased(kind, x):
         within_five_errors(grams, (x @ x.T) ** power)
 
 
-def one_layer(kind, act, get):
+def one_layer(kind, act, get, columns=64, keys=KEYS):
     """The Gram matrices of 64 draws of a network with one hidden layer, on rows of norms from 0.5 to 2."""
     net = wl.serial(wl.Dense(1.3, 0.4), act, wl.Dense())
     x = jnp.asarray(ROWS * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
-    widths = sketch.Widths(64, True)
+    widths = sketch.Widths(columns, True)
 
     def gram(key):
         drawn = sketched._draw(net, key, (20,), get, kind, widths)
         columns = sketched._apply(net, drawn, x, get, kind, widths)
         return columns @ columns.T
 
-    return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(KEYS))
+    return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(keys))
 
 
 @pytest.mark.parametrize(
@@ -109,9 +112,159 @@ def truncated(net, x, degree):
     "kind", [sketch.Powers(4), sketch.Powers(3, complex_signs=False), sketch.PolySketch(5)], ids=str
 )
 def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind):
-    """Of the NTK, in which the NNGP is."""
-    net, x, grams = one_layer(kind, "gelu", "ntk")
-    within_five_errors(grams, truncated(net, x, kind.degree)[1])
+    """Of the NTK, in which the NNGP is; and their deviation falls with the root of the columns."""
+    net, x, grams = one_layer(kind, "gelu", "ntk", 128)
+    expected = truncated(net, x, kind.degree)[1]
+    within_five_errors(grams, expected)
+    many = one_layer(kind, "gelu", "ntk", 1024, KEYS[:16])[2]
+    assert -0.6 < rate(grams - expected, many - expected, 8) < -0.4
+
+
+def rate(few, many, times):
+    """The slope of the error in the number of columns, of which the second has so many times more."""
+    i, j = np.triu_indices(few.shape[-1], 1)
+    return 0.5 * np.log(np.mean(many[:, i, j] ** 2) / np.mean(few[:, i, j] ** 2)) / np.log(times)
+
+
+@pytest.mark.parametrize("case", ["SRHT", "fold", "TensorSRHT", "real", "complex", "tree"])
+def test_errors_of_sketches_fall_with_the_root_of_the_columns(case):
+    weights = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
+    long = jnp.asarray(np.random.default_rng(1).normal(size=(8, 4096)).astype(np.float32) / 64)
+
+    def drawn(key, columns):
+        if case == "SRHT":
+            return sketch.projection(key, 4096, columns)(long) / columns**0.5
+        if case == "fold":
+            return sketch.fold(sketch.draw_signs(key, 4096), long, columns)
+        if case == "TensorSRHT":
+            return sketch.product(key, 4096, 4096, columns)(long, long)
+        powers = (
+            sketch.tree(key, 4096, columns, 4)
+            if case == "tree"
+            else sketch.maclaurin(key, 4096, weights, columns, case == "complex", exact=1)
+        )
+        return jnp.concatenate([w**0.5 * p for w, p in zip(weights, powers(long), strict=True)], -1)
+
+    def error(columns):
+        def one(key):
+            f = drawn(key, columns)
+            c = long @ long.T
+            exact = c**2 if case == "TensorSRHT" else c
+            if case in ("real", "complex", "tree"):
+                exact = sum(w * c**l for l, w in enumerate(weights))
+            return f @ f.T - exact
+
+        return np.asarray(jax.jit(jax.vmap(one))(KEYS))
+
+    few = 256 if case == "tree" else 64  # errors of a tree's levels multiply, and only small ones add up
+    assert -0.6 < rate(error(few), error(8 * few), 8) < -0.4
+
+
+@pytest.mark.parametrize("act", ["relu", "exp_normalized"])
+def test_the_rate_of_random_weights(act):
+    kind = sketch.RandomWeights(2)
+    errors = []
+    for columns, keys in ((64, KEYS), (1024, KEYS[:16])):
+        net, x, grams = one_layer(kind, act, "ntk", columns, keys)
+        errors.append(grams - net.kernel(x.astype(np.float64), get="ntk"))
+    assert -0.6 < rate(*errors, 16) < -0.4
+
+
+HOMOGENEOUS = wl.nets.fully_connected(2, "relu", 1.4)
+
+
+def test_a_homogeneous_network_is_one_polynomial(tmp_path):
+    """The paper's Algorithm 1: the polynomial is near the kernel, the features are unbiased for it, and auto takes it."""
+    x = np.random.default_rng(3).normal(size=(9, 12)) * np.linspace(0.3, 3, 9)[:, None]
+    length = np.linalg.norm(x, axis=1) / 12**0.5
+    c = np.clip(x @ x.T / 12 / np.outer(length, length), -1, 1)
+    for get in ("nngp", "ntk"):
+        exact, errors = HOMOGENEOUS.kernel(x, get=get) / np.outer(length, length), []
+        for degree in (4, 12):
+            found = of_cosine(jax.tree.map(float, HOMOGENEOUS), 12, get, degree)
+            assert found.power == 1
+            assert min(found.coefficients) >= 0
+            errors.append(np.abs(np.polynomial.polynomial.polyval(c, found.coefficients) - exact).max() / exact.max())
+        assert errors[1] < errors[0] < 0.05
+    phi = HOMOGENEOUS.feature_map(jax.random.key(0), (12,), 500)
+    assert isinstance(phi.parts[0].sketch, sketch.Cosine)
+    polynomial, kind, widths = phi.parts[0].whole, phi.parts[0].sketch, phi.parts[0].widths
+    layer = Nonlinearity(polynomial)
+
+    def gram(key):
+        drawn = sketched._draw(layer, key, (12,), "nngp", kind, widths)
+        columns = sketched._apply(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
+        return columns @ columns.T
+
+    expected = np.polynomial.polynomial.polyval(c, polynomial.coefficients) * np.outer(length, length)
+    within_five_errors(jax.jit(jax.vmap(gram))(KEYS), expected)
+    phi.save(tmp_path / "phi.npz")
+    np.testing.assert_array_equal(wl.load_features(tmp_path / "phi.npz")(X), phi(X))
+    assert np.all(np.isfinite(phi(0 * X)))
+    with pytest.raises(ValueError, match="without biases"):
+        NET.feature_map(jax.random.key(0), (12,), sketch="cosine")
+
+
+def test_the_papers_algorithm_2():
+    """Features of a convolutional network against its kernel pixel by pixel, as in the paper with its errata mended.
+
+    N are the variances, G and G' the covariances after an activation and its slope; patches are summed over both images.
+    """
+    rng = np.random.default_rng(4)
+    images, depth, q = rng.normal(size=(2, 5, 4, 3)), 3, 3
+
+    def patch_sum(K):
+        """Of covariances (i, j, i', j'), over equal shifts of both."""
+        padded = np.pad(K, 1)
+        h, w = K.shape[:2]
+        return sum(
+            padded[a : a + h, b : b + w, a : a + h, b : b + w] for a in range(q) for b in range(q)
+        )  # fmt: skip
+
+    def arc(c):
+        theta = np.arccos(np.clip(c, -1, 1))
+        return (np.sin(theta) + (np.pi - theta) * np.cos(theta)) / np.pi, (np.pi - theta) / np.pi
+
+    def cntk(y, z):
+        def variances(image):
+            K = np.einsum("ijc,IJc->ijIJ", image, image) / 3
+            return np.einsum("ijij->ij", K)
+
+        G, Ny, Nz = np.einsum("ijc,IJc->ijIJ", y, z) / 3, variances(y), variances(z)
+        P = np.zeros_like(G)
+        for _ in range(depth):
+            Ny, Nz = (
+                np.einsum("ijij->ij", patch_sum(np.einsum("ij,iI,jJ->ijIJ", N, np.eye(5), np.eye(4)))) / q**2
+                for N in (Ny, Nz)
+            )
+            scale = np.sqrt(Ny[:, :, None, None] * Nz)
+            K = patch_sum(G) / q**2
+            P = patch_sum(P) / q**2 + K  # the layer's own weights are trained, as all others
+            kappa, slope = arc(K / scale)
+            G, P = scale * kappa, P * slope
+        return (P + G).mean()
+
+    conv = wl.Conv((3, 3), padding="SAME")
+    net = wl.serial(*[conv, wl.ABRelu(0.0, 2**0.5)] * depth, wl.GlobalAvgPool(), wl.Dense())
+    expected = np.array([[cntk(y, z) for z in images] for y in images])
+    with jax.enable_x64(True):
+        exact = np.asarray(net.feature_map(jax.random.key(0), (5, 4, 3), sketch="exact")(images))
+    np.testing.assert_allclose(exact @ exact.T, expected, rtol=1e-10)
+    phi = net.feature_map(jax.random.key(0), (5, 4, 3), 600, sketch=sketch.PolySketch(4))(images)
+    assert np.abs(phi @ phi.T / expected - 1).max() < 0.3
+
+
+@pytest.mark.parametrize(("depth", "columns"), [(1, 512), (2, 1024), (3, 2048)])
+def test_the_spectral_guarantee_of_polysketch(depth, columns):
+    """(1 - e) (K + l) <= F F^T + l <= (1 + e) (K + l), e = 1/2, l = 1 % of the trace, on 500 points."""
+    x = np.random.default_rng(5).normal(size=(500, 16))
+    net = wl.nets.fully_connected(depth, "relu", 2**0.5)
+    phi = net.feature_map(jax.random.key(0), (16,), columns, get="nngp", sketch=sketch.PolySketch(8))
+    K, f = net.kernel(x, get="nngp"), phi(x)
+    shift = 0.01 * np.trace(K) * np.eye(500)
+    values = linalg.eigh(f @ f.T + shift, K + shift, eigvals_only=True)
+    assert values.min() > 0.5
+    assert values.max() < 1.5
 
 
 @pytest.mark.parametrize("act", ["relu", "gelu", "erf", "exp_normalized", "elu"])

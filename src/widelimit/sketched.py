@@ -18,18 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from .cosine import OfCosine, of_cosine
 from .described import plain, whole
 from .exact import Kernels, kernel
-from .layers import Layer
+from .layers import Layer, Nonlinearity
 from .precision import checked_inputs, in_own_precision
 from .progress import bar
-from .sketch import Auto, Columns, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
+from .sketch import Auto, Columns, Cosine, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
 
 _LEAST = 4  # random columns of an activation
 _REFERENCE = 64  # rows
 _BATCH_BYTES = 2**26  # of the widest arrays of a batch
 _KINDS: dict[str, type[Sketch]] = {
-    "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "polysketch": PolySketch, "exact": Exact,
+    "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
+    "exact": Exact,
 }  # fmt: skip
 _FORMAT = 1
 
@@ -151,8 +153,21 @@ class Part(eqx.Module):
     """The drawn features of one kernel."""
 
     drawn: Any
+    whole: OfCosine | None  # what the network is as one polynomial, where it is drawn as such
     get: str = eqx.field(static=True)
+    sketch: Sketch = eqx.field(static=True)
     widths: Widths = eqx.field(static=True)
+
+    def features(self, net: Any, x: Array) -> Array:
+        """The columns of x."""
+        if self.whole is None:
+            return _run(net, self.drawn, x, self.get, self.sketch, self.widths)
+        return _run(Nonlinearity(self.whole), self.drawn, x, "nngp", self.sketch, self.widths)
+
+    def header(self) -> dict[str, Any]:
+        """All but the arrays, as JSON."""
+        whole = None if self.whole is None else [self.whole.power, *self.whole.coefficients]
+        return {"get": self.get, "widths": list(self.widths), "sketch": _said(self.sketch), "whole": whole}
 
 
 class KernelError(NamedTuple):
@@ -230,8 +245,8 @@ class FeatureMap(eqx.Module):
         header = {
             "widelimit": _FORMAT,
             "network": json.loads(self.net.to_json()),
-            "sketch": {type(self.sketch).__name__: {k: plain(v) for k, v in self.sketch.arguments().items()}},
-            "parts": [{"get": part.get, "widths": list(part.widths)} for part in self.parts],
+            "sketch": _said(self.sketch),
+            "parts": [part.header() for part in self.parts],
             "input_shape": list(self.input_shape),
             "columns": self.columns,
             "several": self.several,
@@ -254,7 +269,7 @@ class FeatureMap(eqx.Module):
         return x if self.dtype is None else x.astype(self.dtype)
 
     def _one(self, part: Part, x: Array) -> Array:
-        found = _run(self.net, part.drawn, x, part.get, self.sketch, part.widths)
+        found = part.features(self.net, x)
         if isinstance(self.sketch, Exact):
             return found
         return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, self.columns - found.shape[-1])])
@@ -310,16 +325,49 @@ def feature_map(
         raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
     # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
-    numbers, parts = jax.tree.map(float, net), []
-    for get, own in zip(names, jax.random.split(key, len(names)), strict=True):
-        if isinstance(sketch, Exact):  # nothing is random
-            widths = Widths(1, True)
-            drawn = _outline(numbers, shape, get, sketch, widths)
-        else:
-            widths = planned(numbers, shape, features, get, sketch)
-            drawn = _drawn(numbers, own, shape, get, sketch, widths)
-        parts.append(Part(drawn, get, widths))
-    return FeatureMap(net, tuple(parts), sketch, shape, features, several, dtype)
+    numbers, keys = jax.tree.map(float, net), jax.random.split(key, len(names))
+    parts = tuple(_part(numbers, own, shape, features, get, sketch) for get, own in zip(names, keys, strict=True))
+    return FeatureMap(net, parts, sketch, shape, features, several, dtype)
+
+
+def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Part:
+    """Draw the features of one kernel."""
+    if isinstance(sketch, Exact):  # nothing is random
+        widths = Widths(1, True)
+        return Part(_outline(net, shape, get, sketch, widths), None, get, sketch, widths)
+    polynomial = _polynomial(net, shape, get, sketch)
+    if polynomial is not None:
+        sketch = sketch if isinstance(sketch, Cosine) else Cosine()
+        layer = Nonlinearity(polynomial)
+        widths = planned(layer, shape, features, "nngp", sketch)
+        return Part(_drawn(layer, key, shape, "nngp", sketch, widths), polynomial, get, sketch, widths)
+    widths = planned(net, shape, features, get, sketch)
+    return Part(_drawn(net, key, shape, get, sketch, widths), None, get, sketch, widths)
+
+
+@lru_cache(maxsize=64)
+def _polynomial(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch) -> OfCosine | None:
+    """The network's kernel as one polynomial of the cosine, where that is asked for, or best."""
+    if not isinstance(sketch, Cosine | Auto):
+        return None
+    degree = sketch.degree if isinstance(sketch, Cosine) else Cosine().degree
+    found = of_cosine(net, shape[0], get, degree) if len(shape) == 1 else None
+    if found is None and isinstance(sketch, Cosine):
+        raise ValueError(
+            "Cosine takes rows, and networks whose kernel is a power of their lengths times a function of their cosine: "
+            "without biases, and with activations such as ReLU. This one is none. Use sketch='auto'."
+        )
+    return found
+
+
+def _said(sketch: Sketch) -> dict[str, Any]:
+    """A kind as JSON."""
+    return {type(sketch).__name__: {k: plain(v) for k, v in sketch.arguments().items()}}
+
+
+def _heard(said: dict[str, Any]) -> Sketch:
+    ((name, arguments),) = said.items()
+    return {kind.__name__: kind for kind in _KINDS.values()}[name](**arguments)
 
 
 def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
@@ -331,17 +379,21 @@ def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
         if header["widelimit"] != _FORMAT:
             raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {_FORMAT}")
         net = network(json.dumps(header["network"]))
-        ((name, arguments),) = header["sketch"].items()
-        sketch = {kind.__name__: kind for kind in _KINDS.values()}[name](**arguments)
+        sketch = _heard(header["sketch"])
         shape = tuple(header["input_shape"])
         parts = []
         for part in header["parts"]:
-            widths = Widths(*part["widths"])
-            leaves, structure = jax.tree.flatten(_outline(net, shape, part["get"], sketch, widths))
+            widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
+            read = net, shape, part["get"]
+            if part["whole"] is not None:
+                whole = OfCosine(part["whole"][0], tuple(part["whole"][1:]))
+                read = Nonlinearity(whole), shape, "nngp"
+            leaves, structure = jax.tree.flatten(_outline(*read, own_sketch, widths))
             own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
             if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
                 raise ValueError("its arrays do not fit its network")
-            parts.append(Part(jax.tree.unflatten(structure, [jnp.asarray(a) for a in own]), part["get"], widths))
+            drawn = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
+            parts.append(Part(drawn, whole, part["get"], own_sketch, widths))
         return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
     except FileNotFoundError:
         raise

@@ -56,6 +56,11 @@ class Layer(Described):
         """The feature reading, on a batch."""
         raise TypeError(f"{type(self).__name__} has no features: its class gives no method `features`.")
 
+    def sketch_and_end(self, key: PRNGKeyArray, features: Any) -> tuple[Any, Any]:
+        """What is drawn, and the features after the layer."""
+        drawn = self.sketch(key, features)
+        return drawn, self.features(drawn, features)
+
     def needs_pairs(self, after: bool) -> bool:
         """Whether pairs of different pixels are needed before the layer, given whether they are after it."""
         return after

@@ -5,12 +5,12 @@
 
 from .columns import Columns, DirectSum, Features, Point, Widths, direct_sum, join, kept
 from .hadamard import hadamard, hadamard_plain
-from .kinds import Auto, Exact, PolySketch, Powers, RandomWeights, Sketch
+from .kinds import Auto, Cosine, Exact, PolySketch, Powers, RandomWeights, Sketch
 from .linear_maps import Product, Projection, draw_signs, fold, product, projection
 from .tensors import Maclaurin, Tree, maclaurin, tree
 
 __all__ = [
-    "Auto", "Columns", "DirectSum", "Exact", "Features", "Maclaurin", "Point", "PolySketch", "Powers", "Product",
+    "Auto", "Columns", "Cosine", "DirectSum", "Exact", "Features", "Maclaurin", "Point", "PolySketch", "Powers", "Product",
     "Projection", "RandomWeights", "Sketch", "Tree", "Widths", "direct_sum", "draw_signs", "fold", "hadamard",
     "hadamard_plain", "join", "kept", "maclaurin", "product", "projection", "tree",
 ]  # fmt: skip

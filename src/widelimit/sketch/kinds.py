@@ -391,6 +391,16 @@ class Powers(Sketch):
         return replace(features, phi=phi, psi=drawn.slope.step(psi, constant[..., 0], rest))
 
 
+class Cosine(Powers):
+    """Powers of the input's own direction, for the whole network at once: the paper's Algorithm 1.
+
+    For rows, and networks without biases whose activations are homogeneous, such as ReLU; `sketch="auto"` takes it there.
+    No error is added up over layers. That of the polynomial of degree `degree` is largest for near-duplicates.
+    """
+
+    degree: int = eqx.field(default=12, static=True)
+
+
 def _power(share: Array | None, order: int) -> Array | float:
     return 1.0 if share is None else share**order
 

@@ -1,5 +1,9 @@
 """Random linear maps of columns: projections with orthogonal rows, and folds. Each is drawn once, as a pytree."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -37,6 +41,13 @@ class Projection(eqx.Module):
                 y = hadamard(y * self.signs[:, i].astype(x.dtype)) * (1 if i == 0 else size**-0.5)
             y = y.reshape(*x.shape[:-1], -1)[..., : self.outputs]
         return y if self.radii is None else y * self.radii.astype(x.dtype)
+
+    def first(self, outputs: int) -> "Projection":
+        """The first of its outputs alone."""
+        matrix = None if self.matrix is None else self.matrix[:, :outputs]
+        signs = None if self.signs is None else self.signs[: -(-outputs // self.signs.shape[-1])]
+        radii = None if self.radii is None else self.radii[:outputs]
+        return Projection(matrix, signs, radii, self.inputs, outputs)
 
 
 def projection(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1, gaussian: bool = False) -> Projection:
@@ -98,6 +109,12 @@ def product(key: PRNGKeyArray, first: int, second: int, outputs: int, rounds: in
     """
     key1, key2 = jax.random.split(key)
     return Product(projection(key1, first, outputs), projection(key2, second, outputs, rounds))
+
+
+def several(draw: Callable[[PRNGKeyArray], Any], key: PRNGKeyArray, count: int) -> list[Any]:
+    """`count` independent draws, in one go: a program of many small draws takes long to compile."""
+    drawn = jax.vmap(draw)(jax.random.split(key, count))
+    return [jax.tree.map(partial(lambda i, leaf: leaf[i], i), drawn) for i in range(count)]
 
 
 def draw_signs(key: PRNGKeyArray, *shape: int) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .hadamard import padded
-from .linear_maps import Projection, projection
+from .linear_maps import Projection, projection, several
 
 
 def tensor_columns(inputs: int, order: int) -> int:
@@ -56,6 +56,10 @@ class Turned(eqx.Module):
         else:
             parts = jnp.where(self.mask, -imaginary, real), jnp.where(self.mask, real, imaginary)
         return self.projection(parts[0]), self.projection(parts[1])
+
+    def first(self, outputs: int) -> "Turned":
+        """The first of its outputs alone."""
+        return Turned(self.projection.first(outputs), self.mask)
 
 
 def turned(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1) -> Turned:
@@ -117,18 +121,23 @@ def maclaurin(
     if len(pull):
         share = pull / pull.sum() if pull.sum() > 0 else np.full(len(pull), 1 / len(pull))
         allotted += [max(step, step * int(columns * s / step)) for s in share]
-    factors = []
-    for i, own in enumerate(jax.random.split(key, max(degree, 1))):
-        left = sum(allotted[l] for l in range(max(i + 1, exact), degree + 1)) // step
-        if left == 0:
-            break
-        factors.append((turned if complex_signs else projection)(own, inputs, left, rounds))
-    return Maclaurin(tuple(factors), tuple(allotted), exact)
+    # what each factor is needed for: its own degree and those above it
+    needed = [sum(allotted[l] for l in range(max(i, exact), degree + 1)) // step for i in range(1, degree + 1)]
+    needed = [columns for columns in needed if columns]
+    if not needed:
+        return Maclaurin((), tuple(allotted), exact)
+    draw = turned if complex_signs else projection
+    factors = several(lambda key: draw(key, inputs, needed[0], rounds), key, len(needed))
+    cut = tuple(factor.first(columns) for factor, columns in zip(factors, needed, strict=True))
+    return Maclaurin(cut, tuple(allotted), exact)
 
 
-def _variance(degree: int, complex_signs: bool) -> int:
-    """About that of a column, over r_l^4; what is sampled has least variance where columns go with its root."""
-    return (2 if complex_signs else 3) ** degree - 1
+def _variance(degree: int, complex_signs: bool) -> float:
+    """That of a column, over r_l^4, for a pair of cosine c: (1 + c^2)^l with complex signs, (1 + 2 c^2)^l with real ones.
+
+    Columns are allotted for pairs with c^2 = 1/2; where they go with the root of it, the variance is least.
+    """
+    return (1.5 if complex_signs else 2.0) ** degree
 
 
 def exact_degrees(inputs: int, weights: np.ndarray, columns: int, complex_signs: bool, least: int, most: int) -> int:
@@ -182,11 +191,12 @@ class Tree(eqx.Module):
 def tree(key: PRNGKeyArray, inputs: int, columns: int, degree: int) -> Tree:
     """Draw one of `columns`, rounded up to an even number, for each degree."""
     size, half = padded(max(degree, 1)), -(-columns // 2)
-    levels = size.bit_length() - 1
-    keys = iter(jax.random.split(key, 4 * size))
-    leaves = tuple(turned(next(keys), inputs, half) for _ in range(size))
-    nodes = tuple(
-        tuple((turned(next(keys), half, half), turned(next(keys), half, half)) for _ in range(size >> level))
-        for level in range(1, levels + 1)
-    )
-    return Tree(leaves, nodes, degree)
+    key1, key2 = jax.random.split(key)
+    leaves = several(lambda key: turned(key, inputs, half), key1, size)
+    pairs = several(lambda key: turned(key, half, half), key2, 2 * size)  # two more than there are nodes to fill
+    nodes, used = [], 0
+    for level in range(1, size.bit_length()):
+        count = size >> level
+        nodes.append(tuple((pairs[used + 2 * i], pairs[used + 2 * i + 1]) for i in range(count)))
+        used += 2 * count
+    return Tree(tuple(leaves), tuple(nodes), degree)
