@@ -112,12 +112,13 @@ def truncated(net, x, degree):
     "kind", [sketch.Powers(4), sketch.Powers(3, complex_signs=False), sketch.PolySketch(5)], ids=str
 )
 def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind):
-    """Of the NTK, in which the NNGP is; and their deviation falls with the root of the columns."""
+    """Of the NTK, in which the NNGP is."""
     net, x, grams = one_layer(kind, "gelu", "ntk", 128)
     expected = truncated(net, x, kind.degree)[1]
     within_five_errors(grams, expected)
-    many = one_layer(kind, "gelu", "ntk", 1024, KEYS[:16])[2]
-    assert -0.6 < rate(grams - expected, many - expected, 8) < -0.4
+    if isinstance(kind, sketch.PolySketch):  # the others take more degrees exactly where there are more columns
+        many = one_layer(kind, "gelu", "ntk", 1024, KEYS[:16])[2]
+        assert -0.6 < rate(grams - expected, many - expected, 8) < -0.4
 
 
 def rate(few, many, times):
