@@ -49,6 +49,8 @@ def rows(options: argparse.Namespace) -> list[str]:
     print(f"| activation | depth | kernel | {' | '.join(KINDS)} |")
     print("|---|---|---|" + "---|" * len(KINDS))
     for name, limits in LIMITS.items():
+        if options.activation not in (None, name):
+            continue
         for (depth, get), limit in limits.items():
             net = wl.nets.fully_connected(depth, name, 1.2, 0.1)
             exact, cells = net.kernel(x, get=get), []
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, help="columns; 8192 for rows, 2048 for images")
     parser.add_argument("--keys", type=int, default=3)
     parser.add_argument("--cifar", help="CIFAR-10's folder, cifar-10-batches-py, or an .npy file of whitened images")
+    parser.add_argument("--activation", choices=[*LIMITS], help="of rows; all by default")
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--batch", type=int, default=4, help="images at once")
     options = parser.parse_args()
