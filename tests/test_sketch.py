@@ -187,8 +187,9 @@ def test_a_homogeneous_network_is_one_polynomial(tmp_path):
             assert min(found.coefficients) >= 0
             errors.append(np.abs(np.polynomial.polynomial.polyval(c, found.coefficients) - exact).max() / exact.max())
         assert errors[1] < errors[0] < 0.05
-    phi = HOMOGENEOUS.feature_map(jax.random.key(0), (12,), 500)
-    assert isinstance(phi.parts[0].sketch, sketch.Cosine)
+    chosen = HOMOGENEOUS.feature_map(jax.random.key(0), (12,), 500, get=("nngp", "ntk")).parts
+    assert [isinstance(part.sketch, sketch.Cosine) for part in chosen] == [True, False]
+    phi = HOMOGENEOUS.feature_map(jax.random.key(0), (12,), 500, sketch="cosine")
     polynomial, kind, widths = phi.parts[0].whole, phi.parts[0].sketch, phi.parts[0].widths
     layer = Nonlinearity(polynomial)
 

@@ -23,6 +23,7 @@ class OfCosine(Activation):
 
     power: float
     coefficients: tuple[float, ...]
+    error: float  # the largest one, over the kernel at c = 1
 
     def fn(self, t):
         raise TypeError("A polynomial of the cosine has a kernel but no function.")
@@ -61,8 +62,10 @@ def of_cosine(net: Layer, inputs: int, get: str, degree: int) -> OfCosine | None
         if not np.allclose(found, scale ** (2 * power) * f, rtol=1e-6, atol=1e-6 * abs(found).max()):
             return None
     weight = np.where(np.arange(len(angles)) == 0, 2.0 * len(angles) ** 0.5, 1.0)  # lengths count
-    coefficients, _ = nnls((cosines[:, None] ** np.arange(degree + 1)) * weight[:, None], f * weight)
-    return OfCosine(float(power), tuple((coefficients * f[0] / coefficients.sum()).tolist()))
+    powers = cosines[:, None] ** np.arange(degree + 1)
+    coefficients, _ = nnls(powers * weight[:, None], f * weight)
+    coefficients *= f[0] / coefficients.sum()
+    return OfCosine(float(power), tuple(coefficients.tolist()), float(abs(powers @ coefficients - f).max() / f[0]))
 
 
 def _may_be(net: Layer) -> bool:

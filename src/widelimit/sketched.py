@@ -33,6 +33,7 @@ _KINDS: dict[str, type[Sketch]] = {
     "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
     "exact": Exact,
 }  # fmt: skip
+_POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _FORMAT = 1
 
 
@@ -166,7 +167,7 @@ class Part(eqx.Module):
 
     def header(self) -> dict[str, Any]:
         """All but the arrays, as JSON."""
-        whole = None if self.whole is None else [self.whole.power, *self.whole.coefficients]
+        whole = None if self.whole is None else [self.whole.power, self.whole.error, *self.whole.coefficients]
         return {"get": self.get, "widths": list(self.widths), "sketch": _said(self.sketch), "whole": whole}
 
 
@@ -335,7 +336,7 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
     if isinstance(sketch, Exact):  # nothing is random
         widths = Widths(1, True)
         return Part(_outline(net, shape, get, sketch, widths), None, get, sketch, widths)
-    polynomial = _polynomial(net, shape, get, sketch)
+    polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
         sketch = sketch if isinstance(sketch, Cosine) else Cosine()
         layer = Nonlinearity(polynomial)
@@ -346,18 +347,23 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
 
 
 @lru_cache(maxsize=64)
-def _polynomial(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch) -> OfCosine | None:
-    """The network's kernel as one polynomial of the cosine, where that is asked for, or best."""
-    if not isinstance(sketch, Cosine | Auto):
-        return None
-    degree = sketch.degree if isinstance(sketch, Cosine) else Cosine().degree
-    found = of_cosine(net, shape[0], get, degree) if len(shape) == 1 else None
-    if found is None and isinstance(sketch, Cosine):
-        raise ValueError(
-            "Cosine takes rows, and networks whose kernel is a power of their lengths times a function of their cosine: "
-            "without biases, and with activations such as ReLU. This one is none. Use sketch='auto'."
-        )
-    return found
+def _polynomial(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> OfCosine | None:
+    """The network's kernel as one polynomial of the cosine, where that is asked for, or best.
+
+    The polynomial's own error does not fall with the number of columns: it must be well below theirs.
+    """
+    if not isinstance(sketch, Cosine | Auto) or len(shape) != 1:
+        found = None
+    else:
+        found = of_cosine(net, shape[0], get, sketch.degree if isinstance(sketch, Cosine) else Cosine().degree)
+    if isinstance(sketch, Cosine):
+        if found is None:
+            raise ValueError(
+                "Cosine takes rows, and networks whose kernel is a power of their lengths times a function of their "
+                "cosine: without biases, and with activations such as ReLU. This one is none. Use sketch='auto'."
+            )
+        return found
+    return found if found is not None and found.error < _POLYNOMIAL_ERROR * features**-0.5 else None
 
 
 def _said(sketch: Sketch) -> dict[str, Any]:
@@ -386,7 +392,8 @@ def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
             widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
             read = net, shape, part["get"]
             if part["whole"] is not None:
-                whole = OfCosine(part["whole"][0], tuple(part["whole"][1:]))
+                power, polynomial_error, *coefficients = part["whole"]
+                whole = OfCosine(power, tuple(coefficients), polynomial_error)
                 read = Nonlinearity(whole), shape, "nngp"
             leaves, structure = jax.tree.flatten(_outline(*read, own_sketch, widths))
             own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
