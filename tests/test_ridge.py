@@ -78,10 +78,10 @@ def test_no_penalty_and_repeated_features():
 BAD = {
     "rows": (lambda: ridge.update(None, PHI, Y[:5]), "A block has features"),
     "features": (lambda: ridge.update(ridge.empty(4, 2), PHI, Y), "The state is of 4 features"),
-    "nan": (lambda: ridge.update(None, np.nan * PHI, Y), "NaN or infinity"),
+    "nan": (lambda: ridge.update(None, np.nan * PHI, Y), "row 0 of a block are NaN or infinite"),
     "weight": (lambda: ridge.update(None, PHI, Y, weight=-np.ones(60)), "weight is a number of 0 or more"),
     "penalties": (lambda: ridge.solve(ridge.empty(3, 1), [-1.0]), "penalties are numbers of 0 or more"),
-    "folds": (lambda: ridge.cross_validate([ridge.empty(3, 1)], [1.0]), "two folds at least"),
+    "folds": (lambda: ridge.cross_validate([ridge.empty(3, 1)], [1.0]), "a list of two states at least"),
 }
 
 
@@ -106,6 +106,8 @@ def test_leave_one_out_leaves_every_row_out():
     np.testing.assert_allclose(path.weights, ridge.solve(state, penalties).weights, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="Give the same rows"):
         ridge.leave_one_out(state, penalties, [(phi[:30], y[:30])])
+    few = ridge.update(None, phi[:5], y[:5])  # rows that are learned by heart say nothing
+    assert np.all(ridge.leave_one_out(few, [0.0, 1.0], [(phi[:5], y[:5])]).scores[0] == np.inf)
 
 
 def test_the_posterior_on_features_is_that_of_their_kernel():

@@ -70,7 +70,7 @@ def test_powers_are_unbiased(kind, x):
 
 
 def one_layer(kind, act, get, columns=64, keys=KEYS):
-    """The Gram matrices of 64 draws of a network with one hidden layer, on rows of norms from 0.5 to 2."""
+    """The Gram matrices of as many draws as keys of a network with one hidden layer, on rows of norms from 0.5 to 2."""
     net = wl.serial(wl.Dense(1.3, 0.4), act, wl.Dense())
     x = jnp.asarray(ROWS * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
     widths = sketch.Widths(columns, True)
@@ -203,6 +203,9 @@ def test_a_homogeneous_network_is_one_polynomial(tmp_path):
     phi.save(tmp_path / "phi.npz")
     np.testing.assert_array_equal(wl.load_features(tmp_path / "phi.npz")(X), phi(X))
     assert np.all(np.isfinite(phi(0 * X)))
+    assert HOMOGENEOUS.feature_map(jax.random.key(0), (12,), 20, get="nngp")(X).shape == (40, 20)
+    jax.device_put(phi).save(tmp_path / "again.npz")
+    assert of_cosine(wl.serial(*[wl.Dense(), wl.Monomial(8)] * 4, wl.Dense()), 12, "ntk", 12) is None  # overflows
     with pytest.raises(ValueError, match="without biases"):
         NET.feature_map(jax.random.key(0), (12,), sketch="cosine")
 
@@ -213,7 +216,7 @@ def test_the_papers_algorithm_2():
     N are the variances, G and G' the covariances after an activation and its slope; patches are summed over both images.
     """
     rng = np.random.default_rng(4)
-    images, depth, q = rng.normal(size=(2, 5, 4, 3)), 3, 3
+    images, depth, q = rng.normal(size=(2, 5, 4, 3)), 2, 3
 
     def patch_sum(K):
         """Of covariances (i, j, i', j'), over equal shifts of both."""
@@ -261,7 +264,7 @@ def test_the_spectral_guarantee_of_polysketch(depth, columns):
     """(1 - e) (K + l) <= F F^T + l <= (1 + e) (K + l), e = 1/2, l = 1 % of the trace, on 500 points."""
     x = np.random.default_rng(5).normal(size=(500, 16))
     net = wl.nets.fully_connected(depth, "relu", 2**0.5)
-    phi = net.feature_map(jax.random.key(0), (16,), columns, get="nngp", sketch=sketch.PolySketch(8))
+    phi = net.feature_map(jax.random.key(0), (16,), columns, get="nngp", sketch=sketch.PolySketch(4))
     K, f = net.kernel(x, get="nngp"), phi(x)
     shift = 0.01 * np.trace(K) * np.eye(500)
     values = linalg.eigh(f @ f.T + shift, K + shift, eigvals_only=True)
@@ -358,6 +361,14 @@ def test_maps_are_pytrees_under_jit_vmap_and_grad(phi):
     step = jnp.zeros_like(x).at[0, 0].set(1e-2)
     slope = (first(x + step) - first(x - step)) / 2e-2
     np.testing.assert_allclose(jax.grad(first)(x)[0, 0], slope, rtol=1e-2)
+
+
+def test_maps_are_drawn_inside_a_program():
+    """Of one layer each: a homogeneous and another network."""
+    for net in (wl.serial(wl.Dense(), "relu", wl.Dense()), wl.serial(wl.Dense(1.2, 0.1), "erf", wl.Dense())):
+        inside = jax.jit(lambda key, net=net: net.feature_map(key, (12,), 100, get="nngp")(jnp.asarray(X)))
+        outside = net.feature_map(jax.random.key(3), (12,), 100, get="nngp")(jnp.asarray(X))
+        np.testing.assert_allclose(inside(jax.random.key(3)), outside, rtol=0, atol=1e-4)
 
 
 def test_maps_are_saved_with_what_was_drawn(phi, tmp_path):

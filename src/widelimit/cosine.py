@@ -15,7 +15,7 @@ from .exact import kernel
 from .layers import Layer
 
 _POINTS = 8  # cosines for every degree
-_SCALES = (0.5, 2.0)  # lengths at which homogeneity is looked at
+_SCALES = (1.0, 2.0)  # lengths at which homogeneity is looked at
 
 
 class OfCosine(Activation):
@@ -53,14 +53,17 @@ def of_cosine(net: Layer, inputs: int, get: str, degree: int) -> OfCosine | None
     rows[:, 0] = cosines
     rows[:, 1:2] = np.sin(angles)[:, None]
     rows *= np.sqrt(inputs)
-    f = _values(net, rows[:1], rows, get)
-    small, large = (_values(net, scale * rows[:1], scale * rows, get) for scale in _SCALES)
-    if f[0] <= 0 or large[0] <= 0:
+    with jax.enable_x64(True):
+        firsts, others = np.concatenate([s * rows[:1] for s in _SCALES]), np.concatenate([s * rows for s in _SCALES])
+        values = np.asarray(getattr(_kernel(net, firsts, others, ntk=get == "ntk"), get))
+    values = values.reshape(len(_SCALES), len(_SCALES), len(angles))
+    f = values[0, 0]
+    if not np.all(np.isfinite(values)) or f[0] <= 0 or values[1, 1, 0] <= 0:
         return None
-    power = round(float(np.log2(large[0] / f[0]) / 2))
-    for scale, found in zip(_SCALES, (small, large), strict=True):
-        if not np.allclose(found, scale ** (2 * power) * f, rtol=1e-6, atol=1e-6 * abs(found).max()):
-            return None
+    power = round(float(np.log2(values[1, 1, 0] / f[0]) / 2))
+    scales = np.outer(_SCALES, _SCALES) ** power
+    if not np.allclose(values, scales[..., None] * f, rtol=1e-6, atol=1e-6 * abs(values).max()):
+        return None
     weight = np.where(np.arange(len(angles)) == 0, 2.0 * len(angles) ** 0.5, 1.0)  # lengths count
     powers = cosines[:, None] ** np.arange(degree + 1)
     coefficients, _ = nnls(powers * weight[:, None], f * weight)
@@ -83,9 +86,4 @@ def _may_be(net: Layer) -> bool:
     return True
 
 
-def _values(net: Layer, x1: np.ndarray, x2: np.ndarray, get: str) -> np.ndarray:
-    with jax.enable_x64(True):
-        return np.asarray(getattr(_kernel(net, x1, x2), get))[0]
-
-
-_kernel = jax.jit(kernel)
+_kernel = jax.jit(kernel, static_argnames="ntk")

@@ -180,7 +180,8 @@ class Network(Layer):
         `input_shape` is that of one input, `features` the number of columns. `get` is "ntk", "nngp", or a tuple of both,
         which gives `Kernels` of two such arrays. `sketch` is a name or an object of `widelimit.sketch`; `degree` is that
         of a truncated series, where the kind has one. The error falls with the square root of `features`: `phi.error(x)`
-        estimates it.
+        estimates it. What Dropout adds to a row's product with itself is in no column: masks of different rows are
+        independent. (`sketch="exact"`, for tests, has as many columns as points, not `features`.)
         """
         _check_key("feature_map", key)
         names = _readings(get)

@@ -170,12 +170,16 @@ def erfcx(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return (y * ahead - after + first) / (1 + 2 * x)
 
 
-@jax.custom_jvp
 def cos_and_sin(x: Float[Array, "*shape"]) -> tuple[Array, Array]:
     """Both at once, to a few roundings where |x| is below 1e4 or so.
 
     XLA's own take one number at a time on a CPU, ten times as long as this. float64 goes there all the same.
     """
+    return _cos_and_sin(jnp.asarray(x))
+
+
+@jax.custom_jvp
+def _cos_and_sin(x: Array) -> tuple[Array, Array]:
     if x.dtype == jnp.float64:
         return jnp.cos(x), jnp.sin(x)
     wide = x.astype(jnp.float32)
@@ -192,9 +196,9 @@ def cos_and_sin(x: Float[Array, "*shape"]) -> tuple[Array, Array]:
     return (sign * cos).astype(x.dtype), (sign * sin * rest).astype(x.dtype)
 
 
-@cos_and_sin.defjvp
+@_cos_and_sin.defjvp
 def _cos_and_sin_jvp(primals, tangents):
-    cos, sin = cos_and_sin(*primals)
+    cos, sin = _cos_and_sin(*primals)
     return (cos, sin), (-sin * tangents[0], cos * tangents[0])
 
 

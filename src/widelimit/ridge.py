@@ -5,6 +5,7 @@ States of different blocks, workers or folds are added by `merge`.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,9 +44,9 @@ def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> Ri
     phi, y = _block(phi, y)
     state = empty(phi.shape[1], y.shape[1]) if state is None else state
     _fits(state, phi, y)
-    w = np.ones(len(phi)) if weight is None else np.asarray(weight, np.float64)
+    w = np.broadcast_to(np.asarray(1.0 if weight is None else weight, np.float64), np.shape(weight) or len(phi))
     if w.shape != (len(phi),) or not np.all(w >= 0):
-        raise ValueError(f"weight is a number of 0 or more for each of {len(phi)} rows, not of the shape {w.shape}.")
+        raise ValueError(f"weight is a number of 0 or more, or one for each of {len(phi)} rows, not {weight!r}.")
     left = phi if weight is None else phi * w[:, None].astype(phi.dtype)
     # the product of a block in its own precision, the sum over blocks in float64
     return RidgeState(
@@ -58,15 +59,25 @@ def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> Ri
 
 def _block(phi: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """A block of rows, checked, its targets in columns."""
+    if isinstance(phi, tuple):
+        raise TypeError("A block has the features of one kernel. Of a map of several, give phi(x).ntk or phi(x).nngp.")
     phi, y = np.asarray(phi), np.asarray(y)
+    if not (_is_number(phi) and _is_number(y)):
+        raise TypeError(f"Features and targets are numbers, not of the types {phi.dtype} and {y.dtype}.")
     y = y[:, None] if y.ndim == 1 else y
     if phi.ndim != 2 or y.ndim != 2 or len(phi) != len(y):
         raise ValueError(
             f"A block has features (n, m) and targets (n,) or (n, outputs), not {phi.shape} and {y.shape}."
         )
-    if not (np.all(np.isfinite(phi)) and np.all(np.isfinite(y))):
-        raise ValueError("A block holds NaN or infinity. Look at the inputs that it comes from.")
+    for name, part in (("features", phi), ("targets", y)):
+        if not np.all(np.isfinite(part)):
+            row = int(np.argwhere(~np.isfinite(part))[0][0])
+            raise ValueError(f"The {name} of row {row} of a block are NaN or infinite. Look at where they come from.")
     return phi, y
+
+
+def _is_number(x: np.ndarray) -> bool:
+    return np.issubdtype(x.dtype, np.number) or x.dtype == bool or str(x.dtype) == "bfloat16"
 
 
 def _fits(state: RidgeState, phi: np.ndarray, y: np.ndarray) -> None:
@@ -79,6 +90,11 @@ def _fits(state: RidgeState, phi: np.ndarray, y: np.ndarray) -> None:
 
 def merge(*states: RidgeState) -> RidgeState:
     """The state of all rows."""
+    if not states or not all(isinstance(state, RidgeState) for state in states):
+        raise TypeError(f"merge takes states, one after the other, not {[type(state).__name__ for state in states]}.")
+    if len({state.moment.shape for state in states}) > 1:
+        shapes = [state.moment.shape for state in states]
+        raise ValueError(f"States to merge have equal numbers of features and outputs, not {shapes}.")
     return RidgeState(*(sum(parts[1:], parts[0]) for parts in zip(*states, strict=True)))
 
 
@@ -95,7 +111,8 @@ def solve(state: RidgeState, penalties: Any) -> RidgePath:
     """
     chosen = _penalties(penalties)
     if len(chosen) <= 2 and np.all(chosen > 0):
-        return _by_cholesky(state, chosen)
+        with suppress(linalg.LinAlgError):  # a penalty too small for a factor
+            return _by_cholesky(state, chosen)
     values, vectors = _decomposed(state)
     turned = vectors.T @ state.moment
     weights, scores = [], []
@@ -129,19 +146,22 @@ def leave_one_out(state: RidgeState, penalties: Any, blocks: Iterable[tuple[Any,
     values, vectors = _decomposed(state)
     turned = vectors.T @ state.moment
     inverses = _inverses(values, chosen)
-    errors, rows = np.zeros(len(chosen)), 0
+    errors, rows, squares = np.zeros(len(chosen)), 0, np.zeros_like(state.squares)
     for phi, y in blocks:
         phi, y = _block(phi, y)
         _fits(state, phi, y)
         z = phi.astype(np.float64) @ vectors
-        rows += len(phi)
+        least = np.sqrt(np.finfo(phi.dtype if phi.dtype in (np.float32, np.float64) else np.float32).eps)
+        rows, squares = rows + len(phi), squares + np.sum(y.astype(np.float64) ** 2, 0)
         for i, inverse in enumerate(inverses):
             left = 1 - z**2 @ inverse
             residual = y - z @ (inverse[:, None] * turned)
-            # a row that alone decides its direction cannot be predicted without it
-            errors[i] += np.sum((residual / np.maximum(left, 1e-9)[:, None]) ** 2)
-    if rows != state.rows:
-        raise ValueError(f"The state is of {state.rows:g} rows, and the blocks have {rows}. Give the same rows.")
+            # a row that alone decides its direction is learned by heart, and says nothing of others
+            errors[i] += np.sum((residual / left[:, None]) ** 2) if np.all(left > least) else np.inf
+    if rows != state.rows or not np.allclose(squares, state.squares):
+        raise ValueError(
+            f"The state is of {state.rows:g} rows, and the blocks have {rows}, or other ones. Give the same rows, unweighted."
+        )
     weights = np.stack([vectors @ (inverse[:, None] * turned) for inverse in inverses])
     return RidgePath(chosen, weights, errors / max(rows, 1))
 
@@ -154,16 +174,22 @@ class FeaturePosterior(NamedTuple):
 
     def mean(self, phi: Any) -> np.ndarray:
         """(n, outputs)."""
-        return np.asarray(phi, np.float64) @ self.weights
+        return self._rows(phi) @ self.weights
 
     def variance(self, phi: Any) -> np.ndarray:
         """(n,), of the function itself; add the noise for that of a target."""
-        return np.sum((np.asarray(phi, np.float64) @ self.root.T) ** 2, 1)
+        return np.sum((self._rows(phi) @ self.root.T) ** 2, 1)
 
     def covariance(self, phi: Any) -> np.ndarray:
         """(n, n)."""
-        half = np.asarray(phi, np.float64) @ self.root.T
+        half = self._rows(phi) @ self.root.T
         return half @ half.T
+
+    def _rows(self, phi: Any) -> np.ndarray:
+        rows = np.asarray(phi, np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.weights):
+            raise ValueError(f"Features are (n, {len(self.weights)}), as those of the state, not {rows.shape}.")
+        return rows
 
 
 def feature_posterior(state: RidgeState, noise: float) -> FeaturePosterior:
@@ -171,10 +197,15 @@ def feature_posterior(state: RidgeState, noise: float) -> FeaturePosterior:
 
     In weights: their prior is standard normal, their covariance noise (phi^T phi + noise)^-1.
     """
-    noise = float(noise)
-    if not 0 < noise < float("inf"):
+    if np.ndim(noise) or not 0 < float(noise) < float("inf"):
         raise ValueError(f"noise is the variance of the targets' noise, above 0, not {noise!r}.")
-    factor = linalg.cholesky(state.gram + noise * np.eye(len(state.gram)), lower=True)
+    noise = float(noise)
+    try:
+        factor = linalg.cholesky(state.gram + noise * np.eye(len(state.gram)), lower=True)
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"noise={noise} is lost in the rounding of the features' products. Give more, or features in float64."
+        ) from None
     weights = linalg.cho_solve((factor, True), state.moment)
     root = linalg.solve_triangular(factor, np.sqrt(noise) * np.eye(len(factor)), lower=True)
     return FeaturePosterior(weights, root)
@@ -201,8 +232,10 @@ def _gcv(state: RidgeState, residual: float, freedom: float) -> float:
 
 def cross_validate(folds: Sequence[RidgeState], penalties: Any) -> RidgePath:
     """Solutions on all rows, each scored by the mean squared error on every fold of the solution without it."""
-    if len(folds) < 2:
-        raise ValueError(f"Cross-validation takes two folds at least, not {len(folds)}.")
+    if isinstance(folds, RidgeState) or len(folds) < 2:
+        raise ValueError(
+            f"Cross-validation takes a list of two states at least, one for each fold, not {_number(folds)}."
+        )
     chosen = _penalties(penalties)
     whole = merge(*folds)
     errors = np.zeros(len(chosen))
@@ -210,6 +243,10 @@ def cross_validate(folds: Sequence[RidgeState], penalties: Any) -> RidgePath:
         for i, w in enumerate(solve(_without(whole, fold), chosen).weights):
             errors[i] += np.sum(fold.squares) - 2 * np.sum(w * fold.moment) + np.sum(w * (fold.gram @ w))
     return RidgePath(chosen, solve(whole, chosen).weights, errors / whole.rows)
+
+
+def _number(folds: Any) -> str:
+    return "one state" if isinstance(folds, RidgeState) else str(len(folds))
 
 
 def _penalties(given: Any) -> np.ndarray:

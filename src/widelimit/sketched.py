@@ -65,7 +65,8 @@ def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sket
     return _start(x, get == "ntk", sketch, widths)
 
 
-# a program that runs once is not worth much optimisation
+# A program that runs once is not worth much optimisation. The network is static: how columns are allotted depends on its
+# parameters.
 _drawn = jax.jit(
     _draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
     compiler_options={"xla_backend_optimization_level": 0},
@@ -133,10 +134,12 @@ def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
     """The kind of a name, or one that is given; with its degree where it has one."""
     if isinstance(sketch, Sketch):
         if degree is not None:
-            raise ValueError(f"degree={degree} beside {sketch!r}, which says its own. Leave it out.")
+            raise ValueError(f"degree={degree} beside the object {sketch!r}, which says its own if any. Leave it out.")
         return sketch
     if sketch not in _KINDS:
-        raise ValueError(f"sketch is one of {', '.join(_KINDS)}, or such an object, not {sketch!r}.")
+        raise ValueError(
+            f"sketch is one of {', '.join(_KINDS)}, or an object such as widelimit.sketch.Powers(), not {sketch!r}."
+        )
     kind = _KINDS[sketch]
     if degree is None:
         return kind()
@@ -167,7 +170,9 @@ class Part(eqx.Module):
 
     def header(self) -> dict[str, Any]:
         """All but the arrays, as JSON."""
-        whole = None if self.whole is None else [self.whole.power, self.whole.error, *self.whole.coefficients]
+        whole = None
+        if self.whole is not None:
+            whole = [float(v) for v in (self.whole.power, self.whole.error, *self.whole.coefficients)]
         return {"get": self.get, "widths": list(self.widths), "sketch": _said(self.sketch), "whole": whole}
 
 
@@ -198,11 +203,13 @@ class FeatureMap(eqx.Module):
     def __call__(self, x, batch: int | None = None, progress: bool = False) -> Any:
         """The features of every row of x, (n, features); NumPy or JAX as x is, in its precision or the map's `dtype`.
 
-        NumPy arrays go through in batches of `batch` rows, as many as fit a few dozen megabytes where it is not said.
+        NumPy arrays go through in batches of `batch` rows, as many as fit a few dozen megabytes where it is not said. Where
+        the network ends with pixels, every pixel has features. To compile it into a program, `jax.jit(lambda x: phi(x))`.
         """
         x = self._checked(x)
         if not isinstance(x, np.ndarray) or isinstance(self.sketch, Exact):
-            return self._chosen([in_own_precision(partial(self._one, part), x) for part in self.parts])
+            some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
+            return self._chosen([in_own_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
         size = self._batch(x) if batch is None else whole("batch", batch, least=1)
         results: list[np.ndarray] = []
         with bar("features", progress, len(x)) as advance:
@@ -255,6 +262,8 @@ class FeatureMap(eqx.Module):
         }
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves([part.drawn for part in self.parts])]
         path = Path(path)
+        if path.is_dir() or not path.parent.is_dir():
+            raise ValueError(f"A map is saved into a file of a folder that exists, and {os.fspath(path)!r} is none.")
         new = path.with_name(path.name + ".new")
         with new.open("wb") as file:
             named: dict[str, Any] = {f"array_{i}": leaf for i, leaf in enumerate(leaves)}
@@ -321,9 +330,7 @@ def feature_map(
 ) -> FeatureMap:  # fmt: skip
     """Draw a map; see `Network.feature_map`."""
     features = whole("features", features, least=1)
-    dtype = None if dtype is None else str(jnp.dtype(dtype))
-    if dtype is not None and not jnp.issubdtype(jnp.dtype(dtype), jnp.floating):
-        raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
+    dtype = None if dtype is None else _floating(dtype)
     # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
     numbers, keys = jax.tree.map(float, net), jax.random.split(key, len(names))
@@ -331,19 +338,42 @@ def feature_map(
     return FeatureMap(net, parts, sketch, shape, features, several, dtype)
 
 
+def _floating(dtype: Any) -> str:
+    try:
+        found = jnp.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or not jnp.issubdtype(found, jnp.floating):
+        raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
+    return str(found)
+
+
 def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Part:
     """Draw the features of one kernel."""
     if isinstance(sketch, Exact):  # nothing is random
         widths = Widths(1, True)
         return Part(_outline(net, shape, get, sketch, widths), None, get, sketch, widths)
+    draw = _draw if _is_traced(key) else _drawn
     polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
-        sketch = sketch if isinstance(sketch, Cosine) else Cosine()
+        kind = sketch if isinstance(sketch, Cosine) else Cosine()
         layer = Nonlinearity(polynomial)
-        widths = planned(layer, shape, features, "nngp", sketch)
-        return Part(_drawn(layer, key, shape, "nngp", sketch, widths), polynomial, get, sketch, widths)
+        try:
+            widths = planned(layer, shape, features, "nngp", kind)
+            return Part(draw(layer, key, shape, "nngp", kind, widths), polynomial, get, kind, widths)
+        except ValueError:  # too few columns for it
+            if isinstance(sketch, Cosine):
+                raise
     widths = planned(net, shape, features, get, sketch)
-    return Part(_drawn(net, key, shape, get, sketch, widths), None, get, sketch, widths)
+    return Part(draw(net, key, shape, get, sketch, widths), None, get, sketch, widths)
+
+
+def _is_traced(key: PRNGKeyArray) -> bool:
+    try:
+        np.asarray(jax.random.key_data(key))
+    except jax.errors.TracerArrayConversionError:
+        return True
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -355,7 +385,8 @@ def _polynomial(net: Layer, shape: tuple[int, ...], features: int, get: str, ske
     if not isinstance(sketch, Cosine | Auto) or len(shape) != 1:
         found = None
     else:
-        found = of_cosine(net, shape[0], get, sketch.degree if isinstance(sketch, Cosine) else Cosine().degree)
+        with jax.ensure_compile_time_eval():  # keys may be traced, the network is not
+            found = of_cosine(net, shape[0], get, sketch.degree if isinstance(sketch, Cosine) else Cosine().degree)
     if isinstance(sketch, Cosine):
         if found is None:
             raise ValueError(
@@ -399,10 +430,15 @@ def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
             own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
             if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
                 raise ValueError("its arrays do not fit its network")
+            if not all(np.all(np.isfinite(a)) for a in own):
+                raise ValueError("its arrays hold NaN or infinity")
             drawn = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
             parts.append(Part(drawn, whole, part["get"], own_sketch, widths))
         return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise ValueError(f"{os.fspath(path)!r} is no feature map that can be read: {error}.") from error
+        reason = f": {error}" if type(error) is ValueError and "pickle" not in str(error) else ""
+        raise ValueError(
+            f"{os.fspath(path)!r} is no feature map that can be read{reason}. Give a file that phi.save wrote, whole."
+        ) from error

@@ -98,7 +98,6 @@ class _Point(NamedTuple):
 
     std: Array
     share: Array | None
-    known: Array  # the share, or 1
     t: Array  # W x
     tau: Array  # W y
     y: Array
@@ -193,7 +192,7 @@ def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
     e = known * jnp.sum(x * drawn.mean.vector.astype(wide), -1)
     tau = known[..., None] * t - e[..., None] * drawn.mean.weights.astype(wide)
     y = known[..., None] * x - e[..., None] * drawn.mean.vector.astype(wide)
-    return _Point(std, share, known, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
+    return _Point(std, share, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
 
 
 def _activated(drawn: _Weights, act: Activation, features: Features, point: _Point) -> tuple[Columns, int]:
@@ -203,14 +202,15 @@ def _activated(drawn: _Weights, act: Activation, features: Features, point: _Poi
     r = act.r(std, _POWERS + 1)
     eta = jnp.sum(profile * derivative_coefficients(r, std) * point.powers, -1)
     values = _smoothed(lambda t: act.parts(std[..., None], t), point)
-    terms = [_Terms(own * point.powers if orders else None) for own in act.part_r(std, _POWERS)]
+    parts = act.part_r(std, _POWERS + 1)
+    terms = [_Terms(own[..., : _POWERS + 1] * point.powers if orders else None) for own in parts]
     if orders > 1:
         terms = [
             t._replace(linear=(std * eta), shape=profile * sign)
             for t, sign in zip(terms, _part_signs(act, std.dtype), strict=True)
         ]
     if orders > 2:
-        terms = [t._replace(quadratic=own[..., 2]) for t, own in zip(terms, act.part_r(std, 2), strict=True)]
+        terms = [t._replace(quadratic=own[..., 2]) for t, own in zip(terms, parts, strict=True)]
     rest = _rest(drawn, point, values, terms).astype(narrow)
     constants = (r[..., : _POWERS + 1] * point.powers if orders else r[..., :0]).astype(narrow)
     linear = features.phi.map(lambda x: x[..., :0])
@@ -357,6 +357,8 @@ class Powers(Sketch):
 
     def __check_init__(self):
         whole("degree", self.degree, most=64)
+        if not isinstance(self.complex_signs, bool):
+            raise TypeError(f"complex_signs is True or False, not {self.complex_signs!r}.")
 
     def draw(self, key, act, features):
         key1, key2 = jax.random.split(key)
@@ -450,15 +452,30 @@ class PolySketch(Sketch):
         return replace(features, phi=Columns(nothing, phi), psi=psi)
 
 
+@lru_cache
+def _ends_by(act: Activation, degree: int) -> bool:
+    """Whether next to nothing of the series of k is beyond a degree."""
+    with jax.ensure_compile_time_eval():
+        squares = act.r(jnp.ones(()), 64) ** 2
+        return bool(jnp.sum(squares[degree + 1 :]) < 1e-4 * jnp.sum(squares))
+
+
 class Auto(Sketch):
-    """The kind that the benchmarks found best: random weights where the activation is known, else its powers."""
+    """The kind that the benchmarks found best, activation by activation.
+
+    Random weights where the activation is known, else its powers, up to `degree`; powers also for the normalised Gaussian
+    on short inputs. A feature map takes `Cosine` in its place where that is better for the whole network.
+    """
 
     degree: int = eqx.field(default=8, static=True)
+
+    def __check_init__(self):
+        whole("degree", self.degree, most=64)
 
     def draw(self, key, act, features):
         kind = RandomWeights() if act.has_function else Powers(self.degree)
         few = tensor_columns(features.phi.count, 2) <= features.widths.random // 2
-        if act.part_count > 1 and few:  # a series that ends soon, and short inputs, of which most is exact
+        if act.part_count > 1 and few and _ends_by(act, self.degree):  # short inputs, of which most is exact
             kind = Powers(self.degree)
         return kind.draw(key, act, features)
 
