@@ -1,9 +1,10 @@
 """Random features against each other and against the paper's sketch: errors, and seconds an image.
 
-    python benchmarks/sketch.py [rows] [layer] [images] [--features N] [--keys K] [--cifar FOLDER]
+    python benchmarks/sketch.py [rows] [homogeneous] [layer] [images] [--features N] [--keys K] [--cifar FOLDER]
 
 rows    fully connected networks on 300 normal rows of 40 numbers, scaled row by row by U(0.3, 3): the root of the mean square
         of |error| / sqrt(K_ii K_jj) over pairs, times the root of the number of features; depths 1 and 3, W_std 1.2, b_std 0.1
+homogeneous  the same without biases, ReLU: the polynomial of the cosine against layer by layer
 layer   one layer of the normalised Gaussian on 600 unit vectors, of 512 normals, and of 3x3x3 patches of whitened CIFAR-10
         images: relative Frobenius error at 2048 and 8192 columns
 images  Myrtle-5 on 200 whitened CIFAR-10 images: milliseconds an image, and the error as for rows
@@ -65,6 +66,29 @@ def rows(options: argparse.Namespace) -> list[str]:
             print(f"| {name} | {depth} | {get} | {' | '.join(cells)} |", flush=True)
             jax.clear_caches()  # a process may not hold that many programs
     return missed
+
+
+def homogeneous(options: argparse.Namespace) -> list[str]:
+    """ReLU without biases: the polynomial of the cosine against layers of random weights."""
+    features = options.features or 8192
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 40)) * rng.uniform(0.3, 3, size=(300, 1))
+    print("| depth | kernel | polynomial's own error | cosine | random weights |\n|---|---|---|---|---|")
+    for depth in (1, 2, 3):
+        net = wl.nets.fully_connected(depth, "relu", 1.2)
+        for get in ("nngp", "ntk"):
+            exact, cells = net.kernel(x, get=get), []
+            for kind in ("cosine", "random_weights"):
+                maps = [
+                    net.feature_map(key, (40,), features, get, kind)
+                    for key in jax.random.split(jax.random.key(0), options.keys)
+                ]
+                found = [features**0.5 * rms(phi(x.astype(np.float32)), exact) for phi in maps]
+                cells.append(f"{np.mean(found):.2f} ± {np.std(found):.2f}")
+                if kind == "cosine":
+                    own = maps[0].parts[0].whole.error
+            print(f"| {depth} | {get} | {100 * own:.2f} % | {' | '.join(cells)} |", flush=True)
+    return []
 
 
 def layer(options: argparse.Namespace) -> list[str]:
@@ -144,7 +168,7 @@ def images(options: argparse.Namespace) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="rows, layer, images; all by default")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="rows, homogeneous, layer, images; all by default")
     parser.add_argument("--features", type=int, help="columns; 8192 for rows, 2048 for images")
     parser.add_argument("--keys", type=int, default=3)
     parser.add_argument("--cifar", help="CIFAR-10's folder, cifar-10-batches-py, or an .npy file of whitened images")
@@ -152,7 +176,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--batch", type=int, default=4, help="images at once")
     options = parser.parse_args()
-    known, missed = {"rows": rows, "layer": layer, "images": images}, []
+    known, missed = {"rows": rows, "homogeneous": homogeneous, "layer": layer, "images": images}, []
     for part in options.parts or known:
         if part not in known:
             raise SystemExit(f"There is no part {part!r}. Known are {', '.join(known)}.")
