@@ -4,11 +4,12 @@ VENV := .venv
 OLDEST := .venv-oldest
 JOBS ?= 2
 
-.PHONY: help demo test lint check oldest bench clean
+.PHONY: help demo test lint check slow oldest bench clean
 
 help:
 	@echo "make demo    classify scikit-learn's digits with exact kernels, and plot the dual activations"
 	@echo "make test    ruff, mypy, the tests, the examples of README and docs, and a subset on the oldest JAX"
+	@echo "make slow    the tests that take minutes more"
 	@echo "make bench   milliseconds a pair for Myrtle-5, and tanh against Gauss-Hermite quadrature"
 	@echo "make clean   remove the virtual environments and what the demo wrote"
 
@@ -40,8 +41,12 @@ PRECISE := tests/test_promises.py
 PLAIN := XLA_FLAGS=--xla_backend_optimization_level=0
 
 check: $(VENV)/ready
-	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup $(PRECISE)
-	$(PLAIN) $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup $(PRECISE:%=--ignore=%)
+	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(PRECISE)
+	$(PLAIN) $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(PRECISE:%=--ignore=%)
+
+# What takes minutes more: further sketches' means and rates, the spectral guarantee, the paper's Algorithm 2.
+slow: $(VENV)/ready
+	$(PLAIN) $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m slow
 
 oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m oldest
