@@ -114,7 +114,7 @@ def truncated(net, x, degree):
 @pytest.mark.parametrize(
     "kind",
     [
-        sketch.Powers(4),
+        pytest.param(sketch.Powers(4), marks=pytest.mark.slow),
         pytest.param(sketch.Powers(3, complex_signs=False), marks=pytest.mark.slow),
         pytest.param(sketch.PolySketch(5), marks=pytest.mark.slow),
     ],
