@@ -13,6 +13,7 @@ from scipy.optimize import nnls
 from .activations import Activation
 from .exact import kernel
 from .layers import Layer
+from .numerics import polynomial
 
 _POINTS = 8  # cosines for every degree
 _SCALES = (1.0, 2.0)  # lengths at which homogeneity is looked at
@@ -29,10 +30,7 @@ class OfCosine(Activation):
         raise TypeError("A polynomial of the cosine has a kernel but no function.")
 
     def k(self, a, b, c):
-        total = jnp.zeros_like(c)
-        for coefficient in reversed(self.coefficients):
-            total = total * c + coefficient
-        return (a * b) ** self.power * total
+        return (a * b) ** self.power * polynomial(self.coefficients, c)
 
     def k_slope(self, a, b, c):
         raise TypeError("A polynomial of the cosine stands for a whole network, and has no slope.")
