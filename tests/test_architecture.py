@@ -9,11 +9,11 @@ SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
-    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge", "linear",
-    "nt", "stax", "demo",
+    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge",
+    "kernel_ridge", "linear", "nt", "stax", "estimators", "demo",
 ]  # fmt: skip
 HEAVY = {
-    "sklearn": {"demo"},
+    "sklearn": {"demo", "estimators"},
     "matplotlib": {"demo"},
     "rich": {"demo", "progress"},
     "typer": set(),

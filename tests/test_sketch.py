@@ -40,6 +40,7 @@ LINEAR = {
     "SRHT": (lambda key, x: sketch.projection(key, 90, 40)(x) / 40**0.5, LONG, 1),
     "two rounds, several blocks": (lambda key, x: sketch.projection(key, 90, 300, rounds=2)(x) / 300**0.5, LONG, 1),
     "fold": (lambda key, x: sketch.fold(sketch.draw_signs(key, 90), x, 32), LONG, 1),
+    "few columns of more": (lambda key, x: x @ sketched._mixed(key, 20, 8), UNIT, 1),
     "TensorSRHT": (lambda key, x: sketch.product(key, 90, 90, 64)(x, x), LONG, 2),
     "product of short vectors": (lambda key, x: sketch.product(key, 20, 20, 64)(x, x), UNIT, 2),
 }
@@ -430,6 +431,13 @@ def test_features_of_images():
     assert phi.error(IMAGES).rms < 0.1
 
 
+def test_fewer_columns_than_the_network_has_are_mixed(tmp_path):
+    phi = NET.feature_map(jax.random.key(0), (12,), 3)
+    assert phi(X).shape == (len(X), 3)
+    phi.save(tmp_path / "phi.npz")
+    np.testing.assert_array_equal(wl.load_features(tmp_path / "phi.npz")(X), phi(X))
+
+
 def test_dropout_and_a_known_kernel_alone():
     def soft(cov, var1, var2):
         return 2 / jnp.pi * jnp.arcsin(jnp.clip(2 * cov / jnp.sqrt((1 + 2 * var1) * (1 + 2 * var2)), -1, 1))
@@ -440,7 +448,6 @@ def test_dropout_and_a_known_kernel_alone():
 
 BAD = {
     "features": (lambda: NET.feature_map(jax.random.key(0), (12,), 0), "features is a whole number of 1 or more"),
-    "too few": (lambda: NET.feature_map(jax.random.key(0), (12,), 3), "too few for this network"),
     "kind": (lambda: NET.feature_map(jax.random.key(0), (12,), sketch="fft"), "sketch is one of auto"),
     "degree": (
         lambda: NET.feature_map(jax.random.key(0), (12,), sketch="powers", degree=-1),

@@ -33,7 +33,7 @@ from .layers import (
     as_layer,
     parallel,
 )
-from .precision import checked_inputs, in_own_precision
+from .precision import bucket, checked_inputs, in_own_precision, rows_from
 from .sketch import Sketch
 from .sketched import FeatureMap, chosen, feature_map, load_feature_map
 from .state import State
@@ -163,7 +163,13 @@ class Network(Layer):
         if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
             return _choose(tiled(net, x1, x2, names), get)
         run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
-        return _choose(in_own_precision(run, x1, x2), get)
+        if isinstance(x1, np.ndarray) and x1.ndim == 2 and len(x1) and (x2 is None or len(x2)):
+            full = [None if x is None else rows_from(x, 0, bucket(len(x))) for x in (x1, x2)]
+            sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
+            found = jax.tree.map(lambda k: k[sides[: k.ndim]], in_own_precision(run, *full))
+        else:
+            found = in_own_precision(run, x1, x2)
+        return _choose(jax.tree.map(_writeable, found), get)
 
     def feature_map(
         self,
@@ -230,6 +236,11 @@ class Network(Layer):
 
     def __repr__(self):
         return nested("serial", self.layers)
+
+
+def _writeable(k: Any) -> Any:
+    """NumPy's view of a result of JAX is read-only, and scikit-learn's KernelRidge, say, adds to the diagonal in place."""
+    return k.copy() if isinstance(k, np.ndarray) else k
 
 
 def _large(net: Network, x1: Any, x2: Any) -> bool:

@@ -63,6 +63,20 @@ def in_own_precision(fn: Callable, *arrays: Any) -> Any:
         return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
 
 
+def bucket(rows: int) -> int:
+    """A number of rows, this or somewhat more, that many inputs share: 1, 2, 4, ... 64, then multiples of 64.
+
+    A program is compiled for one shape, which takes seconds; inputs filled up to few shapes share theirs.
+    """
+    return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
+
+
+def rows_from(x: np.ndarray, start: int, count: int) -> np.ndarray:
+    """`count` rows from `start` on, the last one repeated beyond the end."""
+    part = np.asarray(x[start : start + count])
+    return part if len(part) == count else np.concatenate([part, np.repeat(part[-1:], count - len(part), axis=0)])
+
+
 def _input(name: str, x: Any, with_jax: bool) -> Any:
     x = _floating(name, x, with_jax)
     if x.ndim < 2:

@@ -13,7 +13,10 @@ from scipy import linalg
 
 
 class RidgeState(NamedTuple):
-    """What is known of the rows so far: phi^T phi, phi^T y, the squares of the targets, and how many rows there were."""
+    """What is known of the rows so far: phi^T phi, phi^T y, the squares of the targets, and how many rows there were.
+
+    A row of weight w counts as `effective_rows(w)`.
+    """
 
     gram: np.ndarray
     moment: np.ndarray
@@ -53,8 +56,13 @@ def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> Ri
         state.gram + (left.T @ phi).astype(np.float64),
         state.moment + left.T.astype(np.float64) @ y.astype(np.float64),
         state.squares + w @ y.astype(np.float64) ** 2,
-        state.rows + float(w.sum()),
+        state.rows + float(effective_rows(w).sum()),
     )
+
+
+def effective_rows(weight: np.ndarray) -> np.ndarray:
+    """How many rows each stands for: one of weight w >= 1 for w of them, one of less for one that is trusted less."""
+    return np.where(weight > 0, np.maximum(weight, 1.0), 0.0)
 
 
 def _block(phi: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -109,60 +117,63 @@ def solve(state: RidgeState, penalties: Any) -> RidgePath:
 
     One eigendecomposition serves many penalties; for one or two, Cholesky factors are faster.
     """
-    chosen = _penalties(penalties)
+    chosen = penalties_of(penalties)
     if len(chosen) <= 2 and np.all(chosen > 0):
         with suppress(linalg.LinAlgError):  # a penalty too small for a factor
             return _by_cholesky(state, chosen)
     values, vectors = _decomposed(state)
     turned = vectors.T @ state.moment
     weights, scores = [], []
-    for inverse in _inverses(values, chosen):
+    for inverse in inverses(values, chosen):
         w = inverse[:, None] * turned
         residual = np.sum(state.squares) - 2 * np.sum(w * turned) + np.sum(values[:, None] * w**2)
-        scores.append(_gcv(state, residual, np.sum(values * inverse)))
+        scores.append(gcv(state.rows, residual, np.sum(values * inverse)))
         weights.append(vectors @ w)
     return RidgePath(chosen, np.stack(weights), np.array(scores))
 
 
 def _decomposed(state: RidgeState) -> tuple[np.ndarray, np.ndarray]:
-    values, vectors = linalg.eigh(state.gram)
+    values, vectors = linalg.eigh(state.gram, driver="evd", check_finite=False)
     return np.maximum(values, 0), vectors
 
 
-def _inverses(values: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+def inverses(values: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
     """1 / (value + penalty) for every penalty, and 0 where both are."""
     floor = len(values) * np.finfo(np.float64).eps * max(values.max(initial=0), 1e-300)
     shifted = [values + penalty for penalty in penalties]
     return [np.where(s > floor, 1 / np.where(s > floor, s, 1), 0) for s in shifted]
 
 
-def leave_one_out(state: RidgeState, penalties: Any, blocks: Iterable[tuple[Any, Any]]) -> RidgePath:
+def leave_one_out(state: RidgeState, penalties: Any, blocks: Iterable[tuple[Any, ...]]) -> RidgePath:
     """As `solve`, scored by the mean squared error of every row under the solution without it, exactly.
 
-    `blocks` gives the rows of the state once more, as pairs (phi, y). The error without a row is its error with it over
-    1 - h, where h = phi (phi^T phi + penalty)^-1 phi is what the row says about itself.
+    `blocks` gives the rows of the state once more, as (phi, y) or (phi, y, weight). The error without a row is its error
+    with it over 1 - h, where h = phi (phi^T phi + penalty)^-1 phi is what the row says about itself; of a weight above 1,
+    only 1 is left out.
     """
-    chosen = _penalties(penalties)
+    chosen = penalties_of(penalties)
     values, vectors = _decomposed(state)
     turned = vectors.T @ state.moment
-    inverses = _inverses(values, chosen)
-    errors, rows, squares = np.zeros(len(chosen)), 0, np.zeros_like(state.squares)
-    for phi, y in blocks:
-        phi, y = _block(phi, y)
+    shrinkage = inverses(values, chosen)
+    errors, rows, squares = np.zeros(len(chosen)), 0.0, np.zeros_like(state.squares)
+    for given_phi, given_y, *weight in blocks:
+        phi, y = _block(given_phi, given_y)
         _fits(state, phi, y)
+        w = np.asarray(weight[0], np.float64) if weight and weight[0] is not None else np.ones(len(phi))
         z = phi.astype(np.float64) @ vectors
         least = np.sqrt(np.finfo(phi.dtype if phi.dtype in (np.float32, np.float64) else np.float32).eps)
-        rows, squares = rows + len(phi), squares + np.sum(y.astype(np.float64) ** 2, 0)
-        for i, inverse in enumerate(inverses):
-            left = 1 - z**2 @ inverse
+        rows, squares = rows + float(effective_rows(w).sum()), squares + w @ y.astype(np.float64) ** 2
+        for i, inverse in enumerate(shrinkage):
+            left = 1 - np.minimum(w, 1) * (z**2 @ inverse)
             residual = y - z @ (inverse[:, None] * turned)
             # a row that alone decides its direction is learned by heart, and says nothing of others
-            errors[i] += np.sum((residual / left[:, None]) ** 2) if np.all(left > least) else np.inf
-    if rows != state.rows or not np.allclose(squares, state.squares):
+            errors[i] += w @ np.sum((residual / left[:, None]) ** 2, 1) if np.all(left > least) else np.inf
+    if not np.isclose(rows, state.rows) or not np.allclose(squares, state.squares):
         raise ValueError(
-            f"The state is of {state.rows:g} rows, and the blocks have {rows}, or other ones. Give the same rows, unweighted."
+            f"The state is of {state.rows:g} rows, and the blocks have {rows:g}, or other ones. Give the same rows, with the "
+            "same weights."
         )
-    weights = np.stack([vectors @ (inverse[:, None] * turned) for inverse in inverses])
+    weights = np.stack([vectors @ (inverse[:, None] * turned) for inverse in shrinkage])
     return RidgePath(chosen, weights, errors / max(rows, 1))
 
 
@@ -219,15 +230,15 @@ def _by_cholesky(state: RidgeState, penalties: np.ndarray) -> RidgePath:
         w = linalg.cho_solve(factor, state.moment)
         residual = np.sum(state.squares) - 2 * np.sum(w * state.moment) + np.sum(w * (state.gram @ w))
         freedom = np.trace(linalg.cho_solve(factor, state.gram))
-        scores.append(_gcv(state, residual, freedom))
+        scores.append(gcv(state.rows, residual, freedom))
         weights.append(w)
     return RidgePath(penalties, np.stack(weights), np.array(scores))
 
 
-def _gcv(state: RidgeState, residual: float, freedom: float) -> float:
-    """Golub, Heath and Wahba (1979): n residual / (n - degrees of freedom)^2."""
-    left = state.rows - freedom
-    return float(state.rows * max(residual, 0.0) / left**2) if left > 1e-9 * max(state.rows, 1) else float("inf")
+def gcv(rows: float, residual: float, freedom: float) -> float:
+    """Generalised cross-validation, n residual / (n - degrees of freedom)^2 (Golub, Heath and Wahba, 1979)."""
+    left = rows - freedom
+    return float(rows * max(residual, 0.0) / left**2) if left > 1e-9 * max(rows, 1) else float("inf")
 
 
 def cross_validate(folds: Sequence[RidgeState], penalties: Any) -> RidgePath:
@@ -236,7 +247,7 @@ def cross_validate(folds: Sequence[RidgeState], penalties: Any) -> RidgePath:
         raise ValueError(
             f"Cross-validation takes a list of two states at least, one for each fold, not {_number(folds)}."
         )
-    chosen = _penalties(penalties)
+    chosen = penalties_of(penalties)
     whole = merge(*folds)
     errors = np.zeros(len(chosen))
     for fold in folds:
@@ -249,7 +260,8 @@ def _number(folds: Any) -> str:
     return "one state" if isinstance(folds, RidgeState) else str(len(folds))
 
 
-def _penalties(given: Any) -> np.ndarray:
+def penalties_of(given: Any) -> np.ndarray:
+    """Penalties, one or several, checked."""
     penalties = np.atleast_1d(np.asarray(given, np.float64))
     if penalties.ndim != 1 or not len(penalties) or not (np.all(np.isfinite(penalties)) and np.all(penalties >= 0)):
         raise ValueError(f"penalties are numbers of 0 or more, not {given!r}.")

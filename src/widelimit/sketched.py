@@ -22,7 +22,7 @@ from .cosine import OfCosine, of_cosine
 from .described import plain, whole
 from .exact import Kernels, kernel
 from .layers import Layer, Nonlinearity
-from .precision import checked_inputs, in_own_precision
+from .precision import checked_inputs, in_own_precision, rows_from
 from .progress import bar
 from .sketch import Auto, Columns, Cosine, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
 
@@ -94,7 +94,7 @@ def _columns(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths:
 
 @lru_cache(maxsize=256)
 def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
-    """The widest plan with at most `features` columns at the end.
+    """The widest plan with at most `features` columns at the end; where all have more, the narrowest.
 
     Rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave little
     room for random ones, and for images, every activation makes equally many instead.
@@ -104,12 +104,7 @@ def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch:
         if found is not None and found.random >= features // 32:
             return found
     found = _widest(partial(_columns, net, shape, get, sketch), features, grows=False)
-    if found is None:
-        least = _columns(net, shape, get, sketch, Widths(_LEAST, False))
-        raise ValueError(
-            f"features={features} are too few for this network, whose features have {least} columns at least. Give more."
-        )
-    return found
+    return Widths(_LEAST, False) if found is None else found
 
 
 def _widest(columns: Any, features: int, grows: bool) -> Widths | None:
@@ -157,6 +152,7 @@ class Part(eqx.Module):
     """The drawn features of one kernel."""
 
     drawn: Any
+    mixed: Array | None  # random signs that make few columns of more, where fewer were asked for than the network has
     whole: OfCosine | None  # what the network is as one polynomial, where it is drawn as such
     get: str = eqx.field(static=True)
     sketch: Sketch = eqx.field(static=True)
@@ -165,15 +161,20 @@ class Part(eqx.Module):
     def features(self, net: Any, x: Array) -> Array:
         """The columns of x."""
         if self.whole is None:
-            return _run(net, self.drawn, x, self.get, self.sketch, self.widths)
-        return _run(Nonlinearity(self.whole), self.drawn, x, "nngp", self.sketch, self.widths)
+            found = _run(net, self.drawn, x, self.get, self.sketch, self.widths)
+        else:
+            found = _run(Nonlinearity(self.whole), self.drawn, x, "nngp", self.sketch, self.widths)
+        return found if self.mixed is None else found @ self.mixed.astype(found.dtype)
 
     def header(self) -> dict[str, Any]:
         """All but the arrays, as JSON."""
         whole = None
         if self.whole is not None:
             whole = [float(v) for v in (self.whole.power, self.whole.error, *self.whole.coefficients)]
-        return {"get": self.get, "widths": list(self.widths), "sketch": _said(self.sketch), "whole": whole}
+        mixed = None if self.mixed is None else list(self.mixed.shape)
+        return {
+            "get": self.get, "widths": list(self.widths), "sketch": _said(self.sketch), "whole": whole, "mixed": mixed
+        }  # fmt: skip
 
 
 class KernelError(NamedTuple):
@@ -260,7 +261,7 @@ class FeatureMap(eqx.Module):
             "several": self.several,
             "dtype": self.dtype,
         }
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves([part.drawn for part in self.parts])]
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves([(part.drawn, part.mixed) for part in self.parts])]
         path = Path(path)
         if path.is_dir() or not path.parent.is_dir():
             raise ValueError(f"A map is saved into a file of a folder that exists, and {os.fspath(path)!r} is none.")
@@ -293,12 +294,10 @@ class FeatureMap(eqx.Module):
         """Every batch's place and features; the last is filled up, so that one program serves all."""
         if len(x) == 0:
             yield 0, [part[:0] for part in self._blocks_of(np.zeros((1, *x.shape[1:]), x.dtype))]
-        size = min(size, max(len(x), 1))
+        size = min(size, 1 << max(len(x) - 1, 0).bit_length())  # few sizes, which share programs
         for start in range(0, len(x), size):
-            rows = np.asarray(x[start : start + size])
-            missing = size - len(rows)
-            full = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) if missing else rows
-            yield start, [part[: len(rows)] for part in self._blocks_of(full)]
+            rows = min(size, len(x) - start)
+            yield start, [part[:rows] for part in self._blocks_of(rows_from(x, start, size))]
 
     def _blocks_of(self, x: np.ndarray) -> list[np.ndarray]:
         return [in_own_precision(partial(self._one, part), x) for part in self.parts]
@@ -352,20 +351,28 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
     """Draw the features of one kernel."""
     if isinstance(sketch, Exact):  # nothing is random
         widths = Widths(1, True)
-        return Part(_outline(net, shape, get, sketch, widths), None, get, sketch, widths)
+        return Part(_outline(net, shape, get, sketch, widths), None, None, get, sketch, widths)
     draw = _draw if _is_traced(key) else _drawn
     polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
         kind = sketch if isinstance(sketch, Cosine) else Cosine()
         layer = Nonlinearity(polynomial)
-        try:
-            widths = planned(layer, shape, features, "nngp", kind)
-            return Part(draw(layer, key, shape, "nngp", kind, widths), polynomial, get, kind, widths)
-        except ValueError:  # too few columns for it
-            if isinstance(sketch, Cosine):
-                raise
+        widths = planned(layer, shape, features, "nngp", kind)
+        columns = _columns(layer, shape, "nngp", kind, widths)
+        if columns <= features or isinstance(sketch, Cosine):
+            drawn = draw(layer, key, shape, "nngp", kind, widths)
+            return Part(drawn, _mixed(key, columns, features), polynomial, get, kind, widths)
     widths = planned(net, shape, features, get, sketch)
-    return Part(draw(net, key, shape, get, sketch, widths), None, get, sketch, widths)
+    mixed = _mixed(key, _columns(net, shape, get, sketch, widths), features)
+    return Part(draw(net, key, shape, get, sketch, widths), mixed, None, get, sketch, widths)
+
+
+def _mixed(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
+    """Signs S with the mean of S S^T the identity: (phi S) . (phi' S) is phi . phi' on average."""
+    if columns <= features:
+        return None
+    signs = jax.random.rademacher(jax.random.fold_in(key, 1), (columns, features), jnp.float32)
+    return signs * features**-0.5
 
 
 def _is_traced(key: PRNGKeyArray) -> bool:
@@ -426,14 +433,15 @@ def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
                 power, polynomial_error, *coefficients = part["whole"]
                 whole = OfCosine(power, tuple(coefficients), polynomial_error)
                 read = Nonlinearity(whole), shape, "nngp"
-            leaves, structure = jax.tree.flatten(_outline(*read, own_sketch, widths))
+            mixed = None if part["mixed"] is None else jax.ShapeDtypeStruct(tuple(part["mixed"]), jnp.float32)
+            leaves, structure = jax.tree.flatten((_outline(*read, own_sketch, widths), mixed))
             own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
             if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
                 raise ValueError("its arrays do not fit its network")
             if not all(np.all(np.isfinite(a)) for a in own):
                 raise ValueError("its arrays hold NaN or infinity")
-            drawn = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
-            parts.append(Part(drawn, whole, part["get"], own_sketch, widths))
+            drawn, mixed = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
+            parts.append(Part(drawn, mixed, whole, part["get"], own_sketch, widths))
         return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
     except FileNotFoundError:
         raise

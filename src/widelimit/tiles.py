@@ -19,6 +19,7 @@ import numpy as np
 
 from .exact import Kernels, tile
 from .layers import Layer
+from .precision import bucket, rows_from
 from .progress import bar
 from .resumed import ResumedFiles, digest
 
@@ -77,7 +78,9 @@ def tiled(
     corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if x2 is None else 0, len(other), columns)]
     if files is not None:
         with jax.enable_x64(x1.dtype == np.float64):
-            start = run(net, _rows(x1, 0, rows), _rows(other, 0, columns))[0]  # tells functions of one name apart
+            start = run(net, rows_from(x1, 0, rows), rows_from(other, 0, columns))[
+                0
+            ]  # tells functions of one name apart
         probe = [float(v) for name in names for v in np.asarray(getattr(start, name))[:8, :8].reshape(-1)]
         files.open(shape, x1.dtype, (rows, columns), probe)
         results = dict(zip(names, files.arrays, strict=True))
@@ -86,7 +89,7 @@ def tiled(
     def work(corner: tuple[int, int]) -> None:
         i, j = corner
         with jax.enable_x64(x1.dtype == np.float64):
-            blocks, own = run(net, _rows(x1, i, rows), _rows(other, j, columns))
+            blocks, own = run(net, rows_from(x1, i, rows), rows_from(other, j, columns))
         height, width = min(rows, len(x1) - i), min(columns, len(other) - j)
         for name, target in results.items():
             block = np.asarray(getattr(blocks, name))[:height, :width]
@@ -108,19 +111,13 @@ def tiled(
     return Kernels(results.get("nngp"), results.get("ntk"))
 
 
-def _rows(x: np.ndarray, start: int, count: int) -> np.ndarray:
-    """`count` rows from `start` on, the last one repeated beyond the end."""
-    part = x[start : start + count]
-    return part if len(part) == count else np.concatenate([part, np.repeat(part[-1:], count - len(part), axis=0)])
-
-
 def _compiled(
     net: Layer, x1: np.ndarray, x2: np.ndarray, ntk: bool, memory: int | None, workers: int, side: int | None = None
 ) -> tuple[Callable, tuple[int, int]]:
     """The program of one tile, and its sides: the best for speed, or smaller ones that fit the budget."""
     limit = largest_side(x1) if side is None else side
     while True:
-        sides = _even(len(x1), limit), _even(len(x2), limit)
+        sides = _even(len(x1), limit, x1.ndim == 2), _even(len(x2), limit, x1.ndim == 2)
         program = _program(*_structure(net), sides, x1.shape[1:], x1.dtype, ntk)
         need = workers * _bytes_needed(program, sum(sides), x1)
         if memory is None or need <= memory:
@@ -137,9 +134,10 @@ def _structure(net: Layer) -> tuple[Any, int]:
     return structure, len(leaves)
 
 
-def _even(count: int, limit: int) -> int:
-    """The side of the fewest equal tiles of at most `limit`."""
-    return ceil(count / ceil(count / limit))
+def _even(count: int, limit: int, shared: bool) -> int:
+    """The side of the fewest equal tiles of at most `limit`; `shared`, one that other numbers of rows have too."""
+    side = ceil(count / ceil(count / limit))
+    return min(bucket(side), limit) if shared else side
 
 
 def _bytes_needed(program: Any, rows: int, x: np.ndarray) -> int:

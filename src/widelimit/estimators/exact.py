@@ -1,0 +1,142 @@
+"""Ridge regression, or Gaussian processes, with exact kernels."""
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..described import whole
+from ..kernel_ridge import kernel_ridge
+from .inputs import Neural, with_parameters
+from .sketched_ridge import _weights
+from .stream import Choice
+from .targets import Classes, numeric_targets
+
+_PARAMETERS = """
+
+    The kernel matrix of all training rows is computed and solved: O(n^2) memory and O(n^3) time, for up to some ten thousand
+    rows; beyond, use the Sketched estimators. Columns are not standardised: put a StandardScaler before it in a Pipeline.
+
+    Parameters
+    ----------
+    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
+    activation : a name, such as "gelu", or an object of widelimit.
+    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
+    W_std, b_std : standard deviations of weights and biases, in every layer.
+    net : a network of widelimit in place of all these.
+    kernel : "ntk" or "nngp".
+    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "loo", leave-one-out, exactly; "gcv",
+        generalised cross-validation; "folds", `folds` of them.
+    penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
+    image_shape : (height, width, channels) where images come as flat rows.
+    scale_rows : bring every row, or image, to a mean square of 1 first.
+    progress : show a bar.
+
+    Attributes
+    ----------
+    X_fit_ : the training rows. dual_coef_ : coefficients of K(x, X_fit_). intercept_ : the targets' mean. penalty_, penalties_,
+    scores_ : the penalty, those tried, and their scores, lower is better. net_ : the network.
+    """
+
+
+class NeuralKernelRidge(Neural):
+    """What classifier and regressor share."""
+
+    def __init__(
+        self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="loo",
+        penalties=None, folds=5, image_shape=None, scale_rows=False, progress=False,
+    ):  # fmt: skip
+        self.arch = arch
+        self.activation = activation
+        self.depth = depth
+        self.W_std = W_std
+        self.b_std = b_std
+        self.net = net
+        self.kernel = kernel
+        self.penalty = penalty
+        self.penalties = penalties
+        self.folds = folds
+        self.image_shape = image_shape
+        self.scale_rows = scale_rows
+        self.progress = progress
+
+    def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> np.ndarray:
+        """Sets the solution, and gives the kernel matrix."""
+        choice = Choice(self.penalty, self.penalties).checked()
+        w = np.ones(len(X)) if sample_weight is None else _weights(sample_weight, X)
+        total = max(w.sum(), 1e-300)
+        K = self._kernel(X)
+        self.intercept_ = w @ targets / total
+        self.penalties_ = choice.values(w @ np.diag(K) / total)
+        by = choice.by(len(X), whole("folds", self.folds, least=2))
+        path = kernel_ridge(K, targets - self.intercept_, self.penalties_, w, by)
+        self.X_fit_, self.dual_coef_, self.scores_ = X, path.coefficients[path.chosen], path.scores
+        self.penalty_ = float(self.penalties_[path.chosen])
+        return K
+
+    def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
+        large = self.progress and max(len(x1), 0 if x2 is None else len(x2)) > 512
+        x2 = None if x2 is None else self._prepared(x2)
+        return self.net_.kernel(self._prepared(x1), x2, get=self.kernel, **({"progress": True} if large else {}))
+
+    def _values(self, X: Any) -> np.ndarray:
+        """(n, outputs)."""
+        check_is_fitted(self)
+        return self._kernel(self._again(X), self.X_fit_) @ self.dual_coef_ + self.intercept_
+
+
+@with_parameters(_PARAMETERS)
+class NeuralKernelClassifier(Classes, ClassifierMixin, NeuralKernelRidge):
+    """Classification by least squares with the exact kernel of an infinitely wide network."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelClassifier":
+        """Solve on all rows."""
+        X, y = self._start(X, y, multi_output=True)
+        self._learn_classes(y)
+        self._solve(X, self._coded(y), sample_weight)
+        return self
+
+
+@with_parameters(_PARAMETERS)
+class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge):
+    """Regression, or a Gaussian process, with the exact kernel of an infinitely wide network.
+
+    As a Gaussian process its prior covariance is `scale_` times the kernel, for each output the number that makes the targets
+    most likely, and its noise has the variance `scale_ * penalty_`.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelRegressor":
+        """Solve on all rows."""
+        X, y = self._start(X, y, multi_output=True, y_numeric=True)
+        self.one_output_ = y.ndim == 1
+        targets = numeric_targets(y)
+        K = self._solve(X, targets, sample_weight)
+        self.root_ = np.ones(len(X)) if sample_weight is None else np.sqrt(_weights(sample_weight, X))
+        symmetric = self.root_[:, None] * K.astype(np.float64) * self.root_
+        shift = max(self.penalty_, len(K) * np.finfo(K.dtype).eps * np.trace(symmetric) / len(K))
+        self.factor_ = linalg.cholesky(symmetric + shift * np.eye(len(K)), lower=True)
+        # the maximum of the likelihood: y^T (K + penalty)^-1 y / n
+        self.scale_ = np.sum((targets - self.intercept_) * self.dual_coef_, axis=0) / max(
+            np.count_nonzero(self.root_), 1
+        )
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean, (n,) or (n, outputs); with `return_std`, also the standard deviation of the function.
+
+        It is that of the Gaussian process whose kernel is `scale_` times the network's, and whose noise has the variance
+        `scale_ * penalty_`, which is to be added for the deviation of a new target.
+        """
+        if not return_std:
+            values = self._values(X)
+            return values[:, 0] if self.one_output_ else values
+        check_is_fitted(self)
+        X = self._again(X)
+        cross = self._kernel(X, self.X_fit_).astype(np.float64)
+        mean = cross @ self.dual_coef_ + self.intercept_
+        half = linalg.solve_triangular(self.factor_, (cross * self.root_).T, lower=True)
+        own = self.net_.kernel(self._prepared(X), get=self.kernel, diagonal=True)
+        std = np.sqrt(np.maximum(own - np.sum(half**2, axis=0), 0)[:, None] * self.scale_)
+        return (mean[:, 0], std[:, 0]) if self.one_output_ else (mean, std)

@@ -1,0 +1,89 @@
+"""Random features of a network as a scikit-learn transformer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..described import whole
+from ..sketched import FeatureMap
+from .inputs import Neural
+
+
+class Sketched(Neural):
+    """An estimator on random features; subclasses have `n_components`, `random_state` and `progress`."""
+
+    def _drawn(self) -> FeatureMap:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        features = whole("n_components", self.n_components, least=1)
+        return self.net_.feature_map(jax.random.key(seed), self._input_shape(), features, self.kernel)
+
+    def _feature_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """The features of checked rows, block by block."""
+        return self.map_.blocks(self._prepared(X), progress=self.progress)
+
+
+class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched):
+    """Columns whose products approximate the kernel of an infinitely wide network.
+
+    A linear model on them is, nearly, kernel regression with that network's NTK, in time linear in the rows.
+
+    Parameters
+    ----------
+    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
+    activation : a name, such as "gelu", or an object of widelimit.
+    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
+    W_std, b_std : standard deviations of weights and biases, in every layer.
+    net : a network of widelimit in place of all these.
+    kernel : "ntk" or "nngp".
+    n_components : the number of columns; the error falls with its square root.
+    image_shape : (height, width, channels) where images come as flat rows.
+    scale_rows : bring every row, or image, to a mean square of 1 first.
+    random_state : seed of the draw.
+    progress : show a bar.
+
+    Attributes
+    ----------
+    map_ : the drawn `widelimit` feature map. net_ : the network.
+    """
+
+    def __init__(
+        self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
+        image_shape=None, scale_rows=False, random_state=None, progress=False,
+    ):  # fmt: skip
+        self.arch = arch
+        self.activation = activation
+        self.depth = depth
+        self.W_std = W_std
+        self.b_std = b_std
+        self.net = net
+        self.kernel = kernel
+        self.n_components = n_components
+        self.image_shape = image_shape
+        self.scale_rows = scale_rows
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None) -> "NeuralFeatures":
+        """Draw the map for inputs of this shape; of X, nothing else is used."""
+        self._start(X)
+        self.map_ = self._drawn()
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The features, (n, n_components)."""
+        check_is_fitted(self)
+        return self.map_(self._prepared(self._again(X)), progress=self.progress)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,155 @@
+"""What all estimators share: a network made of plain parameters, and inputs that are tables or images.
+
+Inside, inputs are rows or images of floating-point numbers. Tables are filled up with zero columns to one of few widths,
+and rescaled so that every kernel stays what it was: sets of similar widths share compiled programs.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from ..activations import Activation
+from ..described import whole
+from ..layers import Flatten
+from ..nets import conv_flatten, fully_connected, myrtle, residual_net
+from ..network import Network, serial
+
+ARCHITECTURES = {
+    "fc": lambda depth, *scales: fully_connected(depth, *scales),
+    "conv": lambda depth, *scales: conv_flatten(depth, *scales),
+    "resnet": lambda depth, *scales: residual_net(depth, *scales),
+    "myrtle5": lambda depth, *scales: myrtle(5, *scales),
+    "myrtle7": lambda depth, *scales: myrtle(7, *scales),
+    "myrtle10": lambda depth, *scales: myrtle(10, *scales),
+}
+KERNELS = ("ntk", "nngp")
+NO_TARGETS = object()  # None is a mistake of the caller
+
+
+def network(
+    arch: str, activation: Activation | str, depth: int, W_std: float, b_std: float | None, net: Network | None
+) -> Network:
+    """The network of plain parameters, or the one that is given."""
+    if net is not None:
+        if not isinstance(net, Network):
+            raise TypeError(f"net is a widelimit network, made by widelimit.serial(...), not {net!r}.")
+        return net
+    if arch not in ARCHITECTURES:
+        raise ValueError(f"arch is one of {', '.join(ARCHITECTURES)}, or give a network as net=, not {arch!r}.")
+    if not isinstance(activation, Activation | str):
+        raise TypeError(
+            f"activation is a name such as 'relu', or an object such as widelimit.Gelu(), not {activation!r}."
+        )
+    return ARCHITECTURES[arch](whole("depth", depth, least=0 if arch == "fc" else 1), activation, W_std, b_std)
+
+
+def width_for(columns: int) -> int:
+    """The width to which tables of so many columns are filled up: 4, 8, ... 64, then multiples of 64."""
+    return max(4, 1 << (columns - 1).bit_length()) if columns <= 64 else -(-columns // 64) * 64
+
+
+def filled_up(x: np.ndarray) -> np.ndarray:
+    """A table with zero columns more, and rescaled: x . y / columns is what it was."""
+    columns = x.shape[1]
+    width = width_for(columns)
+    if width == columns:
+        return x
+    wide = np.zeros((len(x), width), x.dtype)
+    wide[:, :columns] = x * np.sqrt(width / columns).astype(x.dtype)
+    return wide
+
+
+def scaled_rows(x: np.ndarray) -> np.ndarray:
+    """Every row with a mean square of 1; rows of zeros stay."""
+    largest = np.abs(x).max(axis=1, keepdims=True, initial=0)
+    x = x / np.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
+    size = np.sqrt(np.mean(x**2, axis=1, keepdims=True))
+    return x / np.where(size > 0, size, 1)
+
+
+def with_parameters(text: str) -> Callable[[type], type]:
+    """Put what classes have in common into the docstring of each."""
+
+    def added(cls: type) -> type:
+        cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n{text}"
+        return cls
+
+    return added
+
+
+class Neural(BaseEstimator):
+    """An estimator with a network; subclasses have the parameters named in `_network`."""
+
+    def _network(self) -> Network:
+        if self.kernel not in KERNELS:
+            raise ValueError(f"kernel is 'ntk' or 'nngp', not {self.kernel!r}.")
+        return network(self.arch, self.activation, self.depth, self.W_std, self.b_std, self.net)
+
+    def _start(self, X: Any, y: Any = NO_TARGETS, **checks: Any) -> Any:
+        """Check the training inputs, and learn the shape of one of them: sets `image_shape_` and `net_`."""
+        self.image_shape_ = self._shape_of(X)
+        given = {} if y is NO_TARGETS else {"y": y}
+        checked = validate_data(self, _flat(X), **given, dtype=[np.float64, np.float32], **checks)
+        self.net_ = self._network()
+        if self.image_shape_ is not None:
+            if self.n_features_in_ != prod(self.image_shape_):
+                raise ValueError(
+                    f"image_shape={self.image_shape_} has {prod(self.image_shape_)} numbers, and rows of X have "
+                    f"{self.n_features_in_}."
+                )
+            if self.net is None and self.arch == "fc":
+                self.net_ = serial(Flatten(), self.net_)
+        elif self.net is None and self.arch != "fc":
+            raise ValueError(
+                f"arch={self.arch!r} takes images. Give X as (n, height, width, channels), or image_shape=(height, width, "
+                "channels) for flat rows."
+            )
+        shape = self.net_.output_shape(self._input_shape())
+        if len(shape) != 1:
+            raise ValueError(
+                f"The network's outputs have the shape {shape}, pixels and all. End it with Flatten() or GlobalAvgPool(), "
+                "and Dense()."
+            )
+        return checked
+
+    def _shape_of(self, X: Any) -> tuple[int, ...] | None:
+        given = self.image_shape
+        if given is not None:
+            given = tuple(whole("Every side of image_shape", side, least=1) for side in given)
+            given = (*given, 1) if len(given) == 2 else given
+            if len(given) != 3:
+                raise ValueError(
+                    f"image_shape is (height, width, channels), or (height, width), not {self.image_shape!r}."
+                )
+        if getattr(X, "ndim", 2) != 4:
+            return given
+        shape = tuple(X.shape[1:])
+        if given not in (None, shape):
+            raise ValueError(f"image_shape is {given}, and X has images of the shape {shape}.")
+        return shape
+
+    def _input_shape(self) -> tuple[int, ...]:
+        return (width_for(self.n_features_in_),) if self.image_shape_ is None else self.image_shape_
+
+    def _prepared(self, X: Any) -> np.ndarray:
+        """Inputs of the network, of checked rows: scaled, filled up or folded to images."""
+        x = scaled_rows(X) if self.scale_rows else X
+        return filled_up(x) if self.image_shape_ is None else x.reshape(-1, *self.image_shape_)
+
+    def _again(self, X: Any) -> np.ndarray:
+        """Check inputs against those of the fit."""
+        if getattr(X, "ndim", 2) == 4 and tuple(X.shape[1:]) != self.image_shape_:
+            raise ValueError(f"X has images of the shape {tuple(X.shape[1:])}, and the fit had {self.image_shape_}.")
+        return validate_data(self, _flat(X), reset=False, dtype=[np.float64, np.float32])
+
+    def _again_with(self, X: Any, y: Any, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Check further rows and their targets."""
+        return validate_data(self, _flat(X), y, reset=False, dtype=[np.float64, np.float32], **checks)
+
+
+def _flat(X: Any) -> Any:
+    return X.reshape(len(X), -1) if getattr(X, "ndim", 2) == 4 else X

@@ -1,0 +1,197 @@
+"""Ridge regression on random features, in one pass over the rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from ..described import whole
+from .features import Sketched
+from .inputs import with_parameters
+from .stream import Block, Choice, Solution, Stream
+from .targets import Classes, numeric_targets
+
+_PARAMETERS = """
+
+    A network's NTK (or NNGP) is approximated by `n_components` random features, and ridge regression on them is solved in
+    the smaller of rows and features. Columns are not standardised: put a StandardScaler before it in a Pipeline.
+
+    Parameters
+    ----------
+    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
+    activation : a name, such as "gelu", or an object of widelimit.
+    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
+    W_std, b_std : standard deviations of weights and biases, in every layer.
+    net : a network of widelimit in place of all these.
+    kernel : "ntk" or "nngp".
+    n_components : the number of features.
+    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "gcv", generalised cross-validation,
+        from sums alone; "loo", leave-one-out, exactly, which looks at the rows twice; "folds", `folds` of them.
+    penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
+    image_shape : (height, width, channels) where images come as flat rows.
+    scale_rows : bring every row, or image, to a mean square of 1 first.
+    random_state : seed of the draw.
+    progress : show a bar.
+
+    Attributes
+    ----------
+    map_ : the drawn feature map. coef_, intercept_ : the solution. penalty_, penalties_, scores_ : its penalty, those tried,
+    and their scores, lower is better.
+    """
+
+
+class SketchedRidge(Sketched):
+    """What classifier and regressor share: streaming, and the solution."""
+
+    def __init__(
+        self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
+        penalty="gcv", penalties=None, folds=5, image_shape=None, scale_rows=False, random_state=None, progress=False,
+    ):  # fmt: skip
+        self.arch = arch
+        self.activation = activation
+        self.depth = depth
+        self.W_std = W_std
+        self.b_std = b_std
+        self.net = net
+        self.kernel = kernel
+        self.n_components = n_components
+        self.penalty = penalty
+        self.penalties = penalties
+        self.folds = folds
+        self.image_shape = image_shape
+        self.scale_rows = scale_rows
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Draw the features and solve on all rows."""
+        X, targets = self._first(X, y)
+        w = None if sample_weight is None else _weights(sample_weight, X)
+        self._begin(targets.shape[1])
+        if len(X) >= self.n_components:
+            self.stream_.gather()
+        for block in self._rows(X, targets, w):
+            self.stream_.add(*block)
+        self.stream_.solution(lambda: self._rows(X, targets, w))
+        return self
+
+    def _partial_fit(self, X: Any, targets: np.ndarray, sample_weight: Any) -> None:
+        w = None if sample_weight is None else _weights(sample_weight, X)
+        if self.stream_.rows is None and not self.stream_.sums:
+            raise ValueError(
+                "The rows of the fit, or their sums, were not saved with this model, so it cannot learn more. Save it with "
+                "save(path, resumable=True)."
+            )
+        if targets.shape[1] != self.stream_.outputs:
+            raise ValueError(f"y has {targets.shape[1]} outputs, and the first rows had {self.stream_.outputs}.")
+        for block in self._rows(X, targets, w):
+            self.stream_.add(*block)
+
+    def _begin(self, outputs: int) -> None:
+        self.map_ = self._drawn()
+        choice = Choice(self.penalty, self.penalties)
+        self.stream_ = Stream(self.n_components, outputs, choice, whole("folds", self.folds, least=2))
+
+    def _rows(self, X: np.ndarray, targets: np.ndarray, w: np.ndarray | None) -> Iterator[Block]:
+        start = 0
+        for phi in self._feature_blocks(X):
+            own = slice(start, start + len(phi))
+            yield phi, targets[own], None if w is None else w[own]
+            start += len(phi)
+
+    def _solution(self) -> Solution:
+        check_is_fitted(self)
+        return self.stream_.solution()
+
+    def _values(self, X: Any) -> np.ndarray:
+        """(n, outputs)."""
+        found = self._solution()
+        X = self._again(X)
+        coef = found.coef.astype(X.dtype)
+        return np.concatenate([phi @ coef for phi in self._feature_blocks(X)]) + found.intercept
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights of the features, (n_components, outputs)."""
+        return self._solution().coef
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The mean of the targets."""
+        return self._solution().intercept
+
+    @property
+    def penalty_(self) -> float:
+        """The penalty of the solution."""
+        return float(self._solution().penalty)
+
+    @property
+    def penalties_(self) -> np.ndarray:
+        """The penalties that were tried."""
+        return self._solution().penalties
+
+    @property
+    def scores_(self) -> np.ndarray:
+        """The score of each: an estimate of the mean squared error, up to a factor; lower is better."""
+        return self._solution().scores
+
+
+@with_parameters(_PARAMETERS)
+class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
+    """Regression with the random features of an infinitely wide network."""
+
+    def _first(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._start(X, y, multi_output=True, y_numeric=True)
+        self.one_output_ = y.ndim == 1
+        return X, numeric_targets(y)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SketchedRidgeRegressor":
+        """Take rows more into account; the solution is computed when it is next asked for."""
+        if not hasattr(self, "stream_"):
+            X, targets = self._first(X, y)
+            self._begin(targets.shape[1])
+        else:
+            X, targets = self._more(X, y)
+        self._partial_fit(X, targets, sample_weight)
+        return self
+
+    def _more(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._again_with(X, y, multi_output=True, y_numeric=True)
+        return X, numeric_targets(y)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,), or (n, outputs) where the targets had several."""
+        values = self._values(X)
+        return values[:, 0] if self.one_output_ else values
+
+
+@with_parameters(_PARAMETERS)
+class SketchedRidgeClassifier(Classes, ClassifierMixin, SketchedRidge):
+    """Classification by least squares with the random features of an infinitely wide network."""
+
+    def _first(self, X: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._start(X, y, multi_output=True)
+        self._learn_classes(y, classes)
+        return X, self._coded(y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SketchedRidgeClassifier":
+        """Take rows more into account. `classes` names all that will come, and is needed in the first call.
+
+        The solution is computed when it is next asked for.
+        """
+        if not hasattr(self, "stream_"):
+            if classes is None:
+                raise ValueError("The first partial_fit needs classes=, all labels that will come.")
+            X, targets = self._first(X, y, classes)
+            self._begin(targets.shape[1])
+        else:
+            X, y = self._again_with(X, y, multi_output=True)
+            targets = self._coded(y)
+        self._partial_fit(X, targets, sample_weight)
+        return self
+
+
+def _weights(given: Any, X: np.ndarray) -> np.ndarray:
+    return _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)

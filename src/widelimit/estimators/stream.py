@@ -1,0 +1,154 @@
+"""Ridge regression on features that come block by block, solved in the smaller of rows and features.
+
+While rows are fewer than features they are kept, and the n x n problem is solved; from then on only sums are kept, one
+set for each fold where penalties are chosen by folds. Rows belong to folds by turns, in the order of their arrival, so
+blocks of any sizes give the same folds. Targets are centred by their mean.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernel_ridge import kernel_ridge
+from ..ridge import RidgeState, cross_validate, empty, leave_one_out, merge, solve, update
+
+# Of the kernel's mean diagonal: from where rounding of float32 begins to where nothing is learned.
+PENALTIES = tuple(float(p) for p in np.logspace(-7, 3, 31))
+Block = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+
+
+class Solution(NamedTuple):
+    """Weights (features, outputs) and the targets' mean, at the penalty of the lowest score."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    penalty: float
+    penalties: np.ndarray
+    scores: np.ndarray
+
+
+class Choice(NamedTuple):
+    """How the penalty is chosen: a number, "loo", "gcv" or a number of folds; from the grid, or a share of the diagonal."""
+
+    penalty: Any
+    grid: Any
+
+    def checked(self) -> "Choice":
+        """The same, or an error."""
+        number = isinstance(self.penalty, int | float | np.number) and not isinstance(self.penalty, bool)
+        if self.penalty not in ("loo", "gcv", "folds") and not (number and 0 <= self.penalty < np.inf):
+            raise ValueError(f"penalty is a number of 0 or more, 'loo', 'gcv' or 'folds', not {self.penalty!r}.")
+        return self
+
+    def by(self, rows: int, folds: int) -> Any:
+        """The score for `kernel_ridge`, where few rows allow it."""
+        if self.penalty != "folds":
+            return self.penalty if isinstance(self.penalty, str) else "gcv"
+        return min(folds, rows) if rows > 1 else "gcv"
+
+    def values(self, diagonal: float) -> np.ndarray:
+        """The penalties to try."""
+        if not isinstance(self.penalty, str):
+            return np.array([float(self.penalty)])
+        if self.grid is not None:
+            return np.atleast_1d(np.asarray(self.grid, np.float64))
+        return np.array(PENALTIES) * (diagonal if diagonal > 0 else 1.0)
+
+
+class Sums(NamedTuple):
+    """What is kept of many rows: products, and sums by which to centre the targets."""
+
+    state: RidgeState
+    phi: np.ndarray
+    y: np.ndarray
+    weight: float
+
+    def plus(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> "Sums":
+        """With rows more."""
+        ones = np.ones(len(y)) if w is None else w
+        return Sums(
+            update(self.state, phi, y, w), self.phi + ones @ phi, self.y + ones @ y, self.weight + float(ones.sum())
+        )
+
+    def centred(self, mean: np.ndarray) -> RidgeState:
+        """The state of the targets less their mean."""
+        gram, moment, squares, rows = self.state
+        return RidgeState(
+            gram, moment - np.outer(self.phi, mean), squares - 2 * mean * self.y + self.weight * mean**2, rows
+        )
+
+
+class Stream:
+    """The rows seen so far, and the solution on them, computed when it is asked for."""
+
+    def __init__(self, features: int, outputs: int, choice: Choice, folds: int):
+        self.features, self.outputs, self.choice, self.folds = features, outputs, choice.checked(), folds
+        self.rows: list[Block] | None = []
+        self.sums: list[Sums] = []
+        self.count = 0
+        self.found: Solution | None = None
+
+    def add(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> None:
+        """Take a block of rows in."""
+        self.found = None
+        if self.rows is not None:
+            self.rows.append((phi, y, w))
+            self.count += len(y)
+            if self.count >= self.features:
+                self.gather()
+        else:
+            self._sum(phi, y, w, self.count)
+            self.count += len(y)
+
+    def gather(self) -> None:
+        """Go over from rows to sums."""
+        parts = self.folds if self.choice.penalty == "folds" else 1
+        zeros = np.zeros(self.features), np.zeros(self.outputs)
+        self.sums = [Sums(empty(self.features, self.outputs), *zeros, 0.0) for _ in range(parts)]
+        rows, self.rows, start = self.rows or [], None, 0
+        for phi, y, w in rows:
+            self._sum(phi, y, w, start)
+            start += len(y)
+
+    def _sum(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None, start: int) -> None:
+        parts = len(self.sums)
+        for k in range(parts):
+            own = slice((k - start) % parts, None, parts)
+            if len(y[own]):
+                self.sums[k] = self.sums[k].plus(phi[own], y[own], None if w is None else w[own])
+
+    def solution(self, again: Callable[[], Iterable[Block]] | None = None) -> Solution:
+        """The solution on all rows; `again` gives them once more, for leave-one-out of more rows than features."""
+        if self.found is None:
+            self.found = self._of_rows(self.rows) if self.rows is not None else self._of_sums(again)
+        return self.found
+
+    def _of_rows(self, rows: list[Block]) -> Solution:
+        phi = np.concatenate([np.asarray(phi, np.float64) for phi, _, _ in rows])
+        y = np.concatenate([y for _, y, _ in rows])
+        w = np.concatenate([np.ones(len(y)) if w is None else w for _, y, w in rows])
+        mean = w @ y / max(w.sum(), 1e-300)
+        K = phi @ phi.T
+        grid = self.choice.values(w @ np.diag(K) / max(w.sum(), 1e-300))
+        path = kernel_ridge(K, y - mean, grid, w, self.choice.by(len(y), self.folds))
+        return Solution(phi.T @ path.coefficients[path.chosen], mean, grid[path.chosen], grid, path.scores)
+
+    def _of_sums(self, again: Callable[[], Iterable[Block]] | None) -> Solution:
+        weight = max(sum(part.weight for part in self.sums), 1e-300)
+        mean = np.sum([part.y for part in self.sums], axis=0) / weight
+        states = [part.centred(mean) for part in self.sums]
+        grid = self.choice.values(sum(np.trace(state.gram) for state in states) / weight)
+        if self.choice.penalty == "folds":
+            path = cross_validate(states, grid)
+        elif self.choice.penalty == "loo":
+            if again is None:
+                raise ValueError(
+                    f"penalty='loo' looks at every row a second time, and partial_fit has kept none of {self.count} rows, "
+                    f"more than the {self.features} features. Use penalty='gcv', its approximation from sums, or 'folds'."
+                )
+            path = leave_one_out(merge(*states), grid, ((phi, y - mean, w) for phi, y, w in again()))
+        else:
+            path = solve(merge(*states), grid)
+        chosen = int(np.argmin(path.scores))
+        return Solution(path.weights[chosen], mean, grid[chosen], grid, path.scores)
