@@ -1,4 +1,4 @@
-"""Matrices in .npy files that take long: they appear when they are whole, and a killed computation goes on where it was.
+"""Files that appear when they are whole; those of matrices that take long go on after a kill where they were.
 
 While K.npy is computed, its entries are in K.npy.partial and the tiles done so far in K.npy.progress, a line each after a
 first line that says what is computed. A line is written after its tile.
@@ -7,14 +7,51 @@ first line that says what is computed. A line is written after its tile.
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 Corner = tuple[int, int]
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+    """A file to write that has its name only when the work on it has ended well; otherwise nothing is left of it."""
+    path = Path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"A file is written into a folder that exists, and {os.fspath(path)!r} is none such.")
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            yield file
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextmanager
+def described_file(
+    path: str | os.PathLike, version: int, what: str, writer: str
+) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
+    """The header and the arrays of an .npz file of ours; what goes wrong with them is an error about the file."""
+    try:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
+        if header["widelimit"] != version:
+            raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {version}")
+        yield header, arrays
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except Exception as error:
+        reason = f": {error}" if type(error) is ValueError and "pickle" not in str(error) else ""
+        raise ValueError(
+            f"{os.fspath(path)!r} is no {what} that can be read{reason}. Give a file that {writer} wrote, whole."
+        ) from error
 
 
 class ResumedFiles:

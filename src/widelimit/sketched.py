@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import prod
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,6 +23,7 @@ from .exact import Kernels, kernel
 from .layers import Layer, Nonlinearity
 from .precision import checked_inputs, in_own_precision, rows_from
 from .progress import bar
+from .resumed import described_file, written_whole
 from .sketch import Auto, Columns, Cosine, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
 
 _LEAST = 4  # random columns of an activation
@@ -251,8 +251,14 @@ class FeatureMap(eqx.Module):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
+        header, arrays = self.described()
+        named: dict[str, Any] = {f"array_{i}": array for i, array in enumerate(arrays)}
+        with written_whole(path) as file:
+            np.savez(file, header=np.array(json.dumps({"widelimit": _FORMAT, **header})), **named)
+
+    def described(self) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """The map as JSON and arrays, of which `rebuilt_map` makes it again."""
         header = {
-            "widelimit": _FORMAT,
             "network": json.loads(self.net.to_json()),
             "sketch": _said(self.sketch),
             "parts": [part.header() for part in self.parts],
@@ -261,15 +267,7 @@ class FeatureMap(eqx.Module):
             "several": self.several,
             "dtype": self.dtype,
         }
-        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves([(part.drawn, part.mixed) for part in self.parts])]
-        path = Path(path)
-        if path.is_dir() or not path.parent.is_dir():
-            raise ValueError(f"A map is saved into a file of a folder that exists, and {os.fspath(path)!r} is none.")
-        new = path.with_name(path.name + ".new")
-        with new.open("wb") as file:
-            named: dict[str, Any] = {f"array_{i}": leaf for i, leaf in enumerate(leaves)}
-            np.savez(file, header=np.array(json.dumps(header)), **named)
-        new.replace(path)
+        return header, [np.asarray(leaf) for leaf in jax.tree.leaves([(part.drawn, part.mixed) for part in self.parts])]
 
     def _checked(self, x: Any) -> Any:
         x, _ = checked_inputs(x, None, names=("x", ""))
@@ -414,39 +412,30 @@ def _heard(said: dict[str, Any]) -> Sketch:
     return {kind.__name__: kind for kind in _KINDS.values()}[name](**arguments)
 
 
+def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) -> FeatureMap:
+    """The map of `FeatureMap.described`; `network` makes a network of its JSON. Nothing of it is executed."""
+    net = network(json.dumps(header["network"]))
+    sketch, shape, parts = _heard(header["sketch"]), tuple(header["input_shape"]), []
+    for part in header["parts"]:
+        widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
+        read = net, shape, part["get"]
+        if part["whole"] is not None:
+            power, polynomial_error, *coefficients = part["whole"]
+            whole = OfCosine(power, tuple(coefficients), polynomial_error)
+            read = Nonlinearity(whole), shape, "nngp"
+        mixed = None if part["mixed"] is None else jax.ShapeDtypeStruct(tuple(part["mixed"]), jnp.float32)
+        leaves, structure = jax.tree.flatten((_outline(*read, own_sketch, widths), mixed))
+        own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
+        if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
+            raise ValueError("its arrays do not fit its network")
+        if not all(np.all(np.isfinite(a)) for a in own):
+            raise ValueError("its arrays hold NaN or infinity")
+        drawn, mixed = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
+        parts.append(Part(drawn, mixed, whole, part["get"], own_sketch, widths))
+    return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
+
+
 def load_feature_map(path: str | os.PathLike, network: Any) -> FeatureMap:
-    """The map that `FeatureMap.save` wrote; `network` makes a network of its JSON. Nothing of it is executed."""
-    try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
-            arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
-        if header["widelimit"] != _FORMAT:
-            raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {_FORMAT}")
-        net = network(json.dumps(header["network"]))
-        sketch = _heard(header["sketch"])
-        shape = tuple(header["input_shape"])
-        parts = []
-        for part in header["parts"]:
-            widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
-            read = net, shape, part["get"]
-            if part["whole"] is not None:
-                power, polynomial_error, *coefficients = part["whole"]
-                whole = OfCosine(power, tuple(coefficients), polynomial_error)
-                read = Nonlinearity(whole), shape, "nngp"
-            mixed = None if part["mixed"] is None else jax.ShapeDtypeStruct(tuple(part["mixed"]), jnp.float32)
-            leaves, structure = jax.tree.flatten((_outline(*read, own_sketch, widths), mixed))
-            own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
-            if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
-                raise ValueError("its arrays do not fit its network")
-            if not all(np.all(np.isfinite(a)) for a in own):
-                raise ValueError("its arrays hold NaN or infinity")
-            drawn, mixed = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
-            parts.append(Part(drawn, mixed, whole, part["get"], own_sketch, widths))
-        return FeatureMap(net, tuple(parts), sketch, shape, header["columns"], header["several"], header["dtype"])
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        reason = f": {error}" if type(error) is ValueError and "pickle" not in str(error) else ""
-        raise ValueError(
-            f"{os.fspath(path)!r} is no feature map that can be read{reason}. Give a file that phi.save wrote, whole."
-        ) from error
+    """The map that `FeatureMap.save` wrote."""
+    with described_file(path, _FORMAT, "feature map", "phi.save") as (header, arrays):
+        return rebuilt_map(header, arrays, network)
