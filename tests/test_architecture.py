@@ -9,16 +9,19 @@ SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
-    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge", "linear",
-    "nt", "stax", "demo",
+    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "data", "ridge",
+    "linear", "nt", "stax", "demo",
 ]  # fmt: skip
 HEAVY = {
-    "sklearn": {"demo"},
+    "sklearn": {"data", "demo"},
     "matplotlib": {"demo"},
     "rich": {"demo", "progress"},
     "typer": set(),
     "optax": set(),
     "dask": set(),
+    "pooch": {"data"},
+    "pyarrow": {"data"},
+    "pandas": set(),
 }
 
 
