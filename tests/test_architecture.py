@@ -10,15 +10,18 @@ SOURCE = Path(wl.__file__).parent
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
     "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge",
-    "kernel_ridge", "linear", "nt", "stax", "estimators", "demo",
+    "kernel_ridge", "linear", "nt", "stax", "estimators", "data", "demo", "plots", "cli",
 ]  # fmt: skip
 HEAVY = {
-    "sklearn": {"demo", "estimators"},
-    "matplotlib": {"demo"},
-    "rich": {"demo", "progress"},
-    "typer": set(),
+    "sklearn": {"data", "demo", "estimators", "cli"},
+    "matplotlib": {"demo", "plots"},
+    "rich": {"demo", "progress", "cli"},
+    "typer": {"cli"},
     "optax": set(),
     "dask": set(),
+    "pooch": {"data"},
+    "pyarrow": {"data"},
+    "pandas": set(),
 }
 
 

@@ -1,0 +1,35 @@
+"""The small data sets that come with scikit-learn and need no network."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .asking import needed
+
+_NAMES = ("digits", "iris", "wine", "breast_cancer", "diabetes", "linnerud")
+
+
+class Bundled(NamedTuple):
+    """Rows with their targets: classes counted from 0, or numbers for `diabetes` and, three a row, `linnerud`.
+
+    `target_names` names the classes, or the columns of the targets.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+
+
+def bundled(name: str) -> Bundled:
+    """One of digits, iris, wine, breast_cancer, diabetes and linnerud, in float64."""
+    if name not in _NAMES:
+        raise ValueError(f"There is no bundled set {name!r}. Choose one of: {', '.join(_NAMES)}.")
+    with needed():
+        from sklearn import datasets
+    found = getattr(datasets, f"load_{name}")()
+    targets = found.get("target_names", ["progression"])  # diabetes: the disease's, one year later
+    return Bundled(
+        np.asarray(found.data, np.float64), np.asarray(found.target),
+        tuple(map(str, found.feature_names)), tuple(map(str, targets)),
+    )  # fmt: skip
