@@ -44,7 +44,7 @@ def _imports(path: Path):
 def _modules():
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if module != "__init__":
+        if module not in ("__init__", "__main__"):
             yield module, path
 
 

@@ -79,6 +79,11 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
         check_is_fitted(self)
         return self.map_(self._prepared(self._again(X)), progress=self.progress)
 
+    def transformed_blocks(self, X: Any) -> Iterator[np.ndarray]:
+        """The features block by block, for those who do not keep them."""
+        check_is_fitted(self)
+        return self._feature_blocks(self._again(X))
+
     @property
     def _n_features_out(self) -> int:
         return self.n_components

@@ -44,22 +44,27 @@ _FITTED = {
 }  # fmt: skip
 
 
-def save(model: BaseEstimator, path: str | os.PathLike, resumable: bool = False) -> None:
+def save(
+    model: BaseEstimator, path: str | os.PathLike, resumable: bool = False, about: dict[str, Any] | None = None
+) -> None:
     """Write a fitted estimator of this package, or a Pipeline of such and StandardScaler, into one file; whole or not at all.
 
     `resumable` keeps what `partial_fit` needs to go on after `load`: n_components^2 numbers, or the features of the rows
-    while they are fewer.
+    while they are fewer. `about` is whatever JSON holds and is to travel with the model, such as the names of columns.
     """
     check_is_fitted(model)
     writer = _Writer(resumable)
-    header = json.dumps({"widelimit": _FORMAT, "model": writer.said(model)})
+    header = json.dumps({"widelimit": _FORMAT, "model": writer.said(model), "about": about or {}})
     named: dict[str, Any] = {f"array_{i}": array for i, array in enumerate(writer.arrays)}
     with written_whole(path) as file:
         np.savez(file, header=np.array(header), **named)
 
 
-def load(path: str | os.PathLike) -> Any:
-    """The estimator that `save` wrote. Nothing in the file is executed."""
+def load(path: str | os.PathLike, with_about: bool = False) -> Any:
+    """The estimator that `save` wrote, or with `with_about` a pair of it and what was said about it.
+
+    Nothing in the file is executed.
+    """
     with described_file(path, _FORMAT, "model", "widelimit.estimators.save") as (header, arrays):
         if "model" not in header:
             raise ValueError("it holds a feature map, which widelimit.load_features reads")
@@ -68,7 +73,10 @@ def load(path: str | os.PathLike) -> Any:
             raise ValueError("it holds no estimator")
         for part in [part for _, part in model.steps] if isinstance(model, Pipeline) else [model]:
             _check(part)
-        return model
+        about = header["about"]
+        if not isinstance(about, dict):
+            raise ValueError("what it says about the model is no JSON object")
+        return (model, about) if with_about else model
 
 
 def _check(model: Any) -> None:

@@ -1,0 +1,5 @@
+"""`python -m widelimit` is the command `widelimit`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,38 @@
+"""`widelimit` on the command line."""
+
+import typer
+
+from .. import __version__
+from .compute import features, kernel
+from .learn import fit, predict
+from .look import activations, demo, info
+
+app = typer.Typer(
+    name="widelimit",
+    help="Infinitely wide neural networks: kernels, random features, and models of tables and images.",
+    epilog="Exit codes: 0 done, 1 something was wrong with files, values or memory, 2 with the command line, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for run in (fit, predict, features, kernel, activations, demo, info):
+    app.command(run.__name__)(run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Infinitely wide neural networks: kernels, random features, and models of tables and images."""
+
+
+def main() -> None:
+    """The entry point."""
+    app()

@@ -1,0 +1,181 @@
+"""What the commands share: options of networks and files, errors as one line, results as a table or as JSON."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..data import columns_of, read
+from ..estimators.inputs import ARCHITECTURES
+
+FAILED, INTERRUPTED = 1, 130
+_EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="A table: .csv, .tsv (also .gz), .parquet, .npy or .npz.")]
+Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Key = Annotated[str | None, typer.Option(metavar="NAME", help="The array of an .npz file that holds the rows.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output file where it exists.")]
+Arch = Annotated[str, typer.Option(help=f"The network: {', '.join(ARCHITECTURES)}.", rich_help_panel="Network")]
+Activation = Annotated[
+    str, typer.Option(help="Its activation; `widelimit activations` lists them.", rich_help_panel="Network")
+]
+Depth = Annotated[int, typer.Option(help="Hidden layers of fc, convolutions of conv.", rich_help_panel="Network")]
+WStd = Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.", rich_help_panel="Network")]
+BStd = Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.", rich_help_panel="Network")]
+Which = Annotated[str, typer.Option("--kernel", help="ntk or nngp.", rich_help_panel="Network")]
+ImageShape = Annotated[
+    str | None,
+    typer.Option(metavar="H,W,C", help="Rows are flat images of this shape.", rich_help_panel="Network"),
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
+
+
+def command(run: Callable) -> Callable:
+    """A command whose errors are one line on standard error, with an exit code; anything unforeseen is a traceback."""
+
+    @functools.wraps(run)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            _keep_programs()
+            return run(*args, **kwargs)
+        except KeyboardInterrupt:
+            note("Interrupted. Nothing was written.")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # whoever read our output, such as head, has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except _EXPECTED as error:
+            message = str(error) or type(error).__name__
+            if isinstance(error, MemoryError):
+                message = f"Not enough memory. {message}"
+            Console(stderr=True).print(f"[bold red]Error:[/] {escaped(message)}", soft_wrap=True, highlight=False)
+            raise typer.Exit(FAILED) from None
+
+    return wrapped
+
+
+def _keep_programs() -> None:
+    """Keep compiled programs between commands, which would each compile the same for seconds."""
+    if program_folder() is None:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(base / "widelimit"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def program_folder() -> str | None:
+    """Where compiled programs are kept."""
+    return getattr(jax.config, "jax_compilation_cache_dir", None)
+
+
+def escaped(text: str) -> str:
+    """Text in which rich sees no markup."""
+    return text.replace("[", r"\[")
+
+
+def note(text: str) -> None:
+    """A line for people, on standard error."""
+    Console(stderr=True).print(escaped(text), soft_wrap=True, highlight=False)
+
+
+def report(result: dict[str, Any], as_json: bool, title: str) -> None:
+    """A result, as JSON or as a table of two columns."""
+    if as_json:
+        typer.echo(json.dumps({k: _plain(v) for k, v in result.items()}))
+        return
+    table = Table(title=title, show_header=False, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in result.items():
+        if value is not None:
+            table.add_row(name.replace("_", " "), escaped(_shown(value)))
+    Console().print(table)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float | np.floating):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple | np.ndarray):
+        texts = [_shown(v) for v in value]
+        return ", ".join(texts[:12]) + (f", ... ({len(texts)} in all)" if len(texts) > 12 else "")
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={_shown(v)}" for k, v in value.items())
+    return str(value)
+
+
+def image_shape(text: str | None) -> tuple[int, ...] | None:
+    """The shape "32,32,3" says."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(side) for side in text.split(","))
+    except ValueError:
+        raise ValueError(f"--image-shape is height,width,channels such as 32,32,3, not {text!r}.") from None
+
+
+def table_of(path: Path, target: str | None, drop: list[str], key: str | None, only: list[str] | None = None) -> Any:
+    """A table as `widelimit.data.read` gives it; with `only`, just these columns, in this order."""
+    if only is None or path.suffix in (".npy", ".npz"):
+        return read(path, target, drop, key)
+    found = list(columns_of(path))
+    missing = [name for name in only if name not in found]
+    if missing:
+        raise ValueError(
+            f"{path}: has no column {missing[0]!r}, which the model was fitted with. It has {_shown(found)}."
+        )
+    extra = [name for name in found if name not in only and name != target]
+    table = read(path, target, extra, key)
+    order = [(table.names or ()).index(name) for name in only]
+    return table._replace(x=table.x[:, order], names=tuple(only))
+
+
+def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
+    """A path that may be written to."""
+    if suffixes and not str(path).endswith(suffixes):
+        raise ValueError(f"{path}: the name of this output ends with {' or '.join(suffixes)}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    if path.is_dir() or (path.exists() and not force):
+        raise FileExistsError(f"{path}: exists. Choose another name, or say --force to replace it.")
+    return path
+
+
+@contextmanager
+def array_written_whole(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[np.ndarray]:
+    """An .npy file to fill in, larger than memory if need be, that appears when it is full."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        mapped = np.lib.format.open_memmap(new, "w+", dtype=dtype, shape=shape)
+        yield mapped
+        mapped.flush()
+        del mapped
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person is looking."""
+    return sys.stderr.isatty()

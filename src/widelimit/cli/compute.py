@@ -1,0 +1,115 @@
+"""`widelimit features` and `widelimit kernel`: arrays of a table, into .npy files."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import estimators
+from ..estimators.inputs import network
+from . import common
+from .common import command, report
+
+
+@command
+def features(
+    data: common.Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write, (rows, components).")],
+    components: Annotated[int, typer.Option(help="The number of columns.")] = 4096,
+    target: Annotated[str | None, typer.Option(help="A column that is no feature, and is left out.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Also write the map, to give other tables the same features.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="A map that --save wrote, in place of a new one.")] = None,
+    arch: common.Arch = "fc",
+    activation: common.Activation = "gelu",
+    depth: common.Depth = 3,
+    W_std: common.WStd = 1.0,
+    b_std: common.BStd = 0.5,
+    kernel: common.Which = "ntk",
+    image_shape: common.ImageShape = None,
+    drop: common.Drop = [],  # noqa: B006
+    key: common.Key = None,
+    seed: common.Seed = 0,
+    force: common.Force = False,
+    as_json: common.Json = False,
+) -> None:
+    """Random features whose products approximate the kernel of an infinitely wide network.
+
+    Columns are taken as they are: standardise them before. The file appears when it is whole.
+
+      widelimit features table.csv --components 2048 --out features.npy
+    """
+    common.new_file(out, force, (".npy",))
+    if save is not None:
+        common.new_file(save, force, (".npz",))
+    start = time.perf_counter()
+    table = common.table_of(data, target, drop, key)
+    if model is None:
+        made: Any = estimators.NeuralFeatures(
+            arch, activation=activation, depth=depth, W_std=W_std, b_std=b_std, kernel=kernel, n_components=components,
+            image_shape=common.image_shape(image_shape), random_state=seed,
+        ).fit(table.x)  # fmt: skip
+    else:
+        made = estimators.load(model)
+        if not isinstance(made, estimators.NeuralFeatures):
+            raise ValueError(f"{model}: holds {type(made).__name__}, not a map of `widelimit features --save`.")
+    made.progress = common.is_terminal() and not as_json
+    shape, dtype = (len(table.x), made.n_components), np.float32 if table.x.dtype == np.float32 else np.float64
+    with common.array_written_whole(out, shape, dtype) as array:
+        done = 0
+        for block in made.transformed_blocks(table.x):
+            array[done : done + len(block)] = block
+            done += len(block)
+    made.progress = False
+    if save is not None:
+        estimators.save(made, save)
+    report(
+        {"rows": shape[0], "components": shape[1], "dtype": np.dtype(dtype).name, "seconds": time.perf_counter() - start,
+         "features": out, "map": save}, as_json, "Features",
+    )  # fmt: skip
+
+
+@command
+def kernel(
+    data: common.Data,
+    other: Annotated[Path | None, typer.Argument(metavar="[OTHER]", help="A second table: K(DATA, OTHER).")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")] = Path("kernel.npy"),
+    target: Annotated[str | None, typer.Option(help="A column that is no feature, and is left out.")] = None,
+    memory: Annotated[str | None, typer.Option(help="The most memory to use beside inputs, such as 2GiB.")] = None,
+    arch: common.Arch = "fc",
+    activation: common.Activation = "gelu",
+    depth: common.Depth = 3,
+    W_std: common.WStd = 1.0,
+    b_std: common.BStd = 0.5,
+    which: common.Which = "ntk",
+    image_shape: common.ImageShape = None,
+    drop: common.Drop = [],  # noqa: B006
+    key: common.Key = None,
+    force: common.Force = False,
+    as_json: common.Json = False,
+) -> None:
+    """The exact kernel matrix of a table's rows, tile by tile into an .npy file.
+
+    Columns are taken as they are: standardise them before. The file appears when it is whole; the same command after a kill
+    goes on where it was.
+
+      widelimit kernel table.csv --activation relu --depth 2 --out kernel.npy
+    """
+    common.new_file(out, force, (".npy",))
+    start = time.perf_counter()
+    tables = [common.table_of(path, target, drop, key).x for path in (data, other) if path is not None]
+    shape = common.image_shape(image_shape)
+    if shape is not None:
+        tables = [x.reshape(len(x), *shape) for x in tables]
+    if tables[0].ndim == 2 and arch != "fc":
+        raise ValueError(f"--arch {arch} takes images. Give --image-shape height,width,channels for flat rows.")
+    net = network(arch, activation, depth, W_std, b_std, None)
+    first, second = tables[0], tables[1] if other is not None else None
+    found = net.kernel(first, second, which, memory=memory, progress=common.is_terminal() and not as_json, out=out)
+    report(
+        {"shape": found.shape, "dtype": found.dtype.name, "seconds": time.perf_counter() - start, "kernel": out},
+        as_json, "Kernel",
+    )  # fmt: skip

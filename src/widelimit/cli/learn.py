@@ -1,0 +1,211 @@
+"""`widelimit fit` and `widelimit predict`."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from .. import estimators
+from ..data import write
+from . import common
+from .common import command, report
+
+_EXACT_ROWS = 4000  # more go by features
+_CLASSES = 20  # distinct whole numbers that are taken for classes
+_FILE_VERSION = "widelimit"
+
+
+@command
+def fit(
+    data: common.Data,
+    target: Annotated[str, typer.Option(help="The column to learn: a name, or a place such as -1 for the last.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
+    task: Annotated[
+        str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")
+    ] = "auto",
+    method: Annotated[str, typer.Option(help=f"exact, sketched, or auto: exact up to {_EXACT_ROWS} rows.")] = "auto",
+    holdout: Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")] = 0.2,
+    components: Annotated[int, typer.Option(help="Random features of the sketched method.")] = 4096,
+    penalty: Annotated[
+        str, typer.Option(help="Ridge penalty: a number, loo, gcv or folds; auto takes loo, or gcv if sketched.")
+    ] = "auto",
+    standardize: Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")] = True,
+    arch: common.Arch = "fc",
+    activation: common.Activation = "gelu",
+    depth: common.Depth = 3,
+    W_std: common.WStd = 1.0,
+    b_std: common.BStd = 0.5,
+    kernel: common.Which = "ntk",
+    image_shape: common.ImageShape = None,
+    drop: common.Drop = [],  # noqa: B006
+    key: common.Key = None,
+    seed: common.Seed = 0,
+    force: common.Force = False,
+    as_json: common.Json = False,
+) -> None:
+    """Learn a column of a table from the others, and write a model file.
+
+    A part of the rows is kept apart, the model fitted to the others is scored on it, and the model that is written is fitted to
+    all rows. The ridge penalty is chosen on training rows alone.
+
+      widelimit fit iris.csv --target species --out iris.npz
+    """
+    common.new_file(out, force, (".npz",))
+    _among("--task", task, ("auto", "classify", "regress"))
+    _among("--method", method, ("auto", "exact", "sketched"))
+    if not 0 <= holdout < 1:
+        raise ValueError(f"--holdout is a share of the rows from 0 to below 1, not {holdout}.")
+    start = time.perf_counter()
+    table = common.table_of(data, target, drop, key)
+    if len(table.x) < 2:
+        raise ValueError(f"{data}: has {len(table.x)} rows, and two are needed at least.")
+    classify = _is_classes(table.y) if task == "auto" else task == "classify"
+    exact = len(table.x) <= _EXACT_ROWS if method == "auto" else method == "exact"
+    options: dict[str, Any] = {
+        "arch": arch, "activation": activation, "depth": depth, "W_std": W_std, "b_std": b_std, "kernel": kernel,
+        "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty, exact), "progress": not as_json,
+    }  # fmt: skip
+    if not exact:
+        options |= {"n_components": components, "random_state": seed}
+    kind = f"{'NeuralKernel' if exact else 'SketchedRidge'}{'Classifier' if classify else 'Regressor'}"
+    read = time.perf_counter() - start
+    result: dict[str, Any] = {
+        "rows": len(table.x), "columns": int(np.prod(table.x.shape[1:])), "target": str(table.target),
+        "task": "classify" if classify else "regress", "classes": np.unique(table.y) if classify else None,
+        "estimator": kind,
+    }  # fmt: skip
+    if holdout:
+        rows, kept = _split(table.y, holdout, classify, seed)
+        model = _model(kind, options, standardize, table.x).fit(table.x[rows], table.y[rows])
+        result |= {"held_out_rows": len(kept), "held_out_score": float(model.score(table.x[kept], table.y[kept]))}
+        result["score"] = "accuracy" if classify else "R^2"
+    model = _model(kind, options, standardize, table.x).fit(table.x, table.y)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    last.progress = False
+    about = {
+        "target": None if table.target is None else str(table.target), "task": result["task"], "rows": len(table.x),
+        "names": None if table.names is None else list(table.names), "held_out_score": result.get("held_out_score"),
+    }  # fmt: skip
+    estimators.save(model, out, about=about)
+    result |= {
+        "penalty": last.penalty_, "seconds_to_read": read, "seconds": time.perf_counter() - start, "model": out,
+    }  # fmt: skip
+    report(result, as_json, "Fitted")
+
+
+@command
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that `widelimit fit` wrote.")],
+    data: common.Data,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to write: .csv, .parquet, .npz; else CSV to standard output."),
+    ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Also the estimated probability of every class.")] = False,
+    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation; of exact regressors.")] = False,
+    score: Annotated[bool, typer.Option("--score", help="DATA has the target too: score the predictions.")] = False,
+    drop: common.Drop = [],  # noqa: B006
+    key: common.Key = None,
+    force: common.Force = False,
+    as_json: common.Json = False,
+) -> None:
+    """Predict the target of every row with a model file.
+
+    Columns are found by the names the model was fitted with; others are left aside.
+
+      widelimit predict iris.npz new.csv --out predictions.csv
+    """
+    if out is not None:
+        common.new_file(out, force)
+    fitted, about = estimators.load(model, with_about=True)
+    if not hasattr(fitted, "predict"):
+        raise ValueError(
+            f"{model}: holds {type(fitted).__name__}, which predicts nothing. Give a model of `widelimit fit`."
+        )
+    names, target = about.get("names"), about.get("target")
+    if score and target is None:
+        raise ValueError(f"{model}: does not say what its target is called, so --score cannot find it.")
+    table = common.table_of(data, target if score else None, drop, key, names)
+    classify = hasattr(fitted, "predict_proba")
+    if proba and not classify:
+        raise ValueError("--proba is for classifiers, and this model is a regressor. For an exact one, use --std.")
+    last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
+    if std and not isinstance(last, estimators.NeuralKernelRegressor):
+        raise ValueError(f"--std is for exact regressors, and this model is a {type(last).__name__}.")
+    last.progress = common.is_terminal() and not as_json
+    columns: dict[str, Any] = {}
+    if std:
+        values, deviations = fitted.predict(table.x, return_std=True)
+        columns = {**_columns("prediction", values), **_columns("std", deviations)}
+    else:
+        columns = _columns("prediction", fitted.predict(table.x))
+    if proba:
+        found = fitted.predict_proba(table.x)
+        columns |= {f"p_{name}": found[:, i] for i, name in enumerate(fitted.classes_)}
+    result: dict[str, Any] = {"rows": len(table.x), "model": model}
+    if score:
+        result |= {"score": float(fitted.score(table.x, table.y)), "measure": "accuracy" if classify else "R^2"}
+    if out is not None:
+        write(out, columns, overwrite=force)
+        report({**result, "predictions": out}, as_json, "Predicted")
+    elif as_json:
+        report({**result, **columns}, True, "")
+    else:
+        _to_stdout(columns)
+        if score:
+            common.note(f"{result['measure']} {result['score']:.4g} on {result['rows']} rows")
+
+
+def _among(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{option} is one of {', '.join(known)}, not {value!r}.")
+
+
+def _penalty(text: str, exact: bool) -> Any:
+    if text == "auto":
+        return "loo" if exact else "gcv"
+    if text in ("loo", "gcv", "folds"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--penalty is a number, auto, loo, gcv or folds, not {text!r}.") from None
+
+
+def _is_classes(y: np.ndarray) -> bool:
+    return y.ndim == 1 and (y.dtype.kind in "UOb" or (y.dtype.kind in "iu" and len(np.unique(y)) <= _CLASSES))
+
+
+def _split(y: np.ndarray, share: float, classify: bool, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    counts = np.unique(y, return_counts=True)[1] if classify else np.array([])
+    rows = np.arange(len(y))
+    stratify = y if classify and counts.min() >= 2 and min(share, 1 - share) * len(y) >= len(counts) else None
+    train, test = train_test_split(rows, test_size=share, stratify=stratify, random_state=seed)
+    return train, test
+
+
+def _model(kind: str, options: dict[str, Any], standardize: bool, x: np.ndarray) -> Any:
+    last = getattr(estimators, kind)(**options)
+    if not standardize or x.ndim == 4:
+        return last
+    return Pipeline([("standardize", StandardScaler()), ("model", last)])
+
+
+def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    if values.ndim == 1:
+        return {name: values.astype(str) if values.dtype == object else values}
+    return {f"{name}_{i}": values[:, i] for i in range(values.shape[1])}
+
+
+def _to_stdout(columns: dict[str, np.ndarray]) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
