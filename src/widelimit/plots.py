@@ -50,6 +50,8 @@ def _scale(value: float) -> float:
 
 def _label(panel: Axes, title: str, xlabel: str, ylabel: str) -> None:
     panel.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    if xlabel.startswith("cosine"):
+        panel.set_xticks([-1, -0.5, 0, 0.5, 1])
     panel.grid(color="0.92")
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)

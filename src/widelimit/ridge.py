@@ -50,11 +50,12 @@ def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> Ri
     w = np.broadcast_to(np.asarray(1.0 if weight is None else weight, np.float64), np.shape(weight) or len(phi))
     if w.shape != (len(phi),) or not np.all(w >= 0):
         raise ValueError(f"weight is a number of 0 or more, or one for each of {len(phi)} rows, not {weight!r}.")
-    left = phi if weight is None else phi * w[:, None].astype(phi.dtype)
-    # the product of a block in its own precision, the sum over blocks in float64
+    root = np.sqrt(w)[:, None]
+    scaled = phi if weight is None else phi * root.astype(phi.dtype)
+    # the product of a block in its own precision, and by symmetry at half its cost; the sum over blocks in float64
     return RidgeState(
-        state.gram + (left.T @ phi).astype(np.float64),
-        state.moment + left.T.astype(np.float64) @ y.astype(np.float64),
+        state.gram + (scaled.T @ scaled).astype(np.float64, copy=False),
+        state.moment + scaled.T.astype(np.float64) @ (root * y.astype(np.float64)),
         state.squares + w @ y.astype(np.float64) ** 2,
         state.rows + float(effective_rows(w).sum()),
     )

@@ -65,7 +65,8 @@ class Sums(NamedTuple):
     weight: float
 
     def plus(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> "Sums":
-        """With rows more."""
+        """With rows more, in float64: small penalties bring out the rounding of products in float32."""
+        phi = phi.astype(np.float64, copy=False)
         ones = np.ones(len(y)) if w is None else w
         return Sums(
             update(self.state, phi, y, w), self.phi + ones @ phi, self.y + ones @ y, self.weight + float(ones.sum())
