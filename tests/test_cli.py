@@ -144,7 +144,15 @@ def test_info(iris, model):
     assert run("--version").stdout.strip() == wl.__version__
 
 
+def test_bundled_sets(tmp_path):
+    said = run("fit", "bundled:iris", "-o", tmp_path / "m.npz", *SMALL)
+    assert said["classes"] == ["setosa", "versicolor", "virginica"]
+    assert run("predict", tmp_path / "m.npz", "bundled:iris", "--score", "--json")["score"] > 0.95
+
+
 BAD = {
+    "no target": (["fit", "IRIS"], "with --target"),
+    "bundled": (["fit", "bundled:isir"], "iris"),
     "target": (["fit", "IRIS", "--target", "kind"], "has no column 'kind'"),
     "file": (["fit", "nothing.csv", "--target", "y"], "nothing.csv"),
     "suffix": (["fit", "IRIS", "--target", "species", "-o", "model.pkl"], "ends with .npz"),
@@ -178,6 +186,7 @@ def test_error(case, iris, model, tmp_path, monkeypatch):
 
 def test_wrong_options_are_two():
     run("fit", code=2)
+    run("predict", "a.csv", code=2)
     run("fit", "a.csv", "--target", "y", "--depth", "deep", code=2)
     run("nothing", code=2)
 

@@ -22,6 +22,7 @@ from jaxtyping import Array
 from scipy.optimize import minimize
 
 from .exact import kernel
+from .kernel_ridge import KernelPath, kernel_ridge
 from .network import Network
 from .precision import checked_inputs, common_arrays, in_own_precision
 from .ridge import (
@@ -38,8 +39,9 @@ from .ridge import (
 )
 
 __all__ = [
-    "FeaturePosterior", "Fit", "GradientFlow", "Posterior", "RidgePath", "RidgeState", "cross_validate", "empty",
-    "feature_posterior", "fit_hyperparameters", "gradient_flow", "leave_one_out", "log_marginal_likelihood", "loss_flow",
+    "FeaturePosterior", "Fit", "GradientFlow", "KernelPath", "Posterior", "RidgePath", "RidgeState", "cross_validate", "empty",
+    "feature_posterior", "fit_hyperparameters", "gradient_flow", "kernel_ridge",
+    "leave_one_out", "log_marginal_likelihood", "loss_flow",
     "merge", "posterior", "solve", "trained_posterior", "update",
 ]  # fmt: skip
 

@@ -13,15 +13,22 @@ import jax
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Shown
 
-from ..data import columns_of, read
+from ..data import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
 
 FAILED, INTERRUPTED = 1, 130
+BUNDLED = "bundled:"
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A table: .csv, .tsv (also .gz), .parquet, .npy or .npz.")]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="A table: .csv, .tsv (also .gz), .parquet, .npy or .npz; or bundled:NAME, a set of scikit-learn such as iris.",
+    ),
+]
 Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="The array of an .npz file that holds the rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
@@ -92,7 +99,7 @@ def report(result: dict[str, Any], as_json: bool, title: str) -> None:
     if as_json:
         typer.echo(json.dumps({k: _plain(v) for k, v in result.items()}))
         return
-    table = Table(title=title, show_header=False, title_justify="left")
+    table = Shown(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in result.items():
@@ -137,6 +144,12 @@ def image_shape(text: str | None) -> tuple[int, ...] | None:
 
 def table_of(path: Path, target: str | None, drop: list[str], key: str | None, only: list[str] | None = None) -> Any:
     """A table as `widelimit.data.read` gives it; with `only`, just these columns, in this order."""
+    if str(path).startswith(BUNDLED):
+        x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))
+        if target not in (None, "target"):
+            raise ValueError(f"{path}: its target is called 'target', not {target!r}.")
+        y = np.asarray(classes)[y] if y.dtype.kind in "iu" and classes else y
+        return Table(x, y, tuple(names), "target")
     if only is None or path.suffix in (".npy", ".npz"):
         return read(path, target, drop, key)
     found = list(columns_of(path))

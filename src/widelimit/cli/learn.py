@@ -24,7 +24,9 @@ _FILE_VERSION = "widelimit"
 @command
 def fit(
     data: common.Data,
-    target: Annotated[str, typer.Option(help="The column to learn: a name, or a place such as -1 for the last.")],
+    target: Annotated[
+        str | None, typer.Option(help="The column to learn: a name, or a place such as -1; of .npz, y if not said.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
     task: Annotated[
         str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")
@@ -61,8 +63,12 @@ def fit(
     _among("--method", method, ("auto", "exact", "sketched"))
     if not 0 <= holdout < 1:
         raise ValueError(f"--holdout is a share of the rows from 0 to below 1, not {holdout}.")
+    if target is None and data.suffix != ".npz" and not str(data).startswith(common.BUNDLED):
+        raise ValueError(f"{data}: say which column to learn with --target; `widelimit info {data}` lists them.")
     start = time.perf_counter()
     table = common.table_of(data, target, drop, key)
+    if table.y is None:
+        raise ValueError(f"{data}: has no array y. Say which to learn with --target.")
     if len(table.x) < 2:
         raise ValueError(f"{data}: has {len(table.x)} rows, and two are needed at least.")
     classify = _is_classes(table.y) if task == "auto" else task == "classify"
