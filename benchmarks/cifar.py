@@ -1,9 +1,9 @@
 """CIFAR-10 for the benchmarks: images of the standard folder, normalised one by one and whitened."""
 
-import pickle
-from pathlib import Path
-
 import numpy as np
+
+from widelimit.data import cifar10
+from widelimit.estimators import ZCA, ImageNormalizer
 
 
 def whitened(folder: str, count: int, fitted: int = 10_000, regularisation: float = 0.1) -> np.ndarray:
@@ -14,20 +14,8 @@ def whitened(folder: str, count: int, fitted: int = 10_000, regularisation: floa
     """
     if folder.endswith(".npy"):
         return np.load(folder)[:count]
-    wanted, parts = max(count, fitted), []
-    for path in sorted(Path(folder).glob("data_batch_*")):
-        parts.append(pickle.loads(path.read_bytes(), encoding="bytes")[b"data"])
-        if sum(map(len, parts)) >= wanted:
-            break
-    if not parts:
-        raise SystemExit(f"There is no data_batch_1 in {folder!r}: give CIFAR-10's folder cifar-10-batches-py.")
-    x = np.concatenate(parts)[:wanted].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).reshape(-1, 3072).astype(np.float64)
-    x -= x.mean(1, keepdims=True)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    covariance = x[:fitted].T @ x[:fitted] / fitted
-    values, vectors = np.linalg.eigh(covariance)
-    scale = 1 / np.sqrt(values + regularisation * values.mean())
-    return ((x[:count] @ vectors * scale) @ vectors.T).reshape(-1, 32, 32, 3).astype(np.float32)
+    x = ImageNormalizer().fit_transform(cifar10(folder).x_train[: max(count, fitted)].astype(np.float64))
+    return ZCA(regularisation, center=False).fit(x[:fitted]).transform(x[:count]).astype(np.float32)
 
 
 def patches(images: np.ndarray, count: int) -> np.ndarray:
