@@ -45,9 +45,11 @@ check: $(VENV)/ready
 	$(PYTEST) -m "not slow" $(PRECISE)
 	$(PLAIN) $(PYTEST) -m "not slow" $(PRECISE:%=--ignore=%)
 
-# What takes minutes more: further sketches' means and rates, the spectral guarantee, the paper's Algorithm 2.
+# What takes minutes more: activations and layers that run the code of others, further sketches' means and rates, the
+# spectral guarantee, the paper's Algorithm 2.
 slow: $(VENV)/ready
-	$(PLAIN) $(PYTEST) -m slow
+	$(PYTEST) -m slow $(PRECISE)
+	$(PLAIN) $(PYTEST) -m slow $(PRECISE:%=--ignore=%)
 
 oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m oldest

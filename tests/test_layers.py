@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 import widelimit as wl
-from catalogue import NETWORKS
+from catalogue import NETWORKS, each
 from widelimit import exact
-
-EVERY = pytest.mark.parametrize("name", NETWORKS)
 
 
 def _inputs(shape, n=3):
     return np.random.default_rng(0).normal(size=(n, *shape)).astype(np.float32)
 
 
-@EVERY
+@each(NETWORKS)
 def test_readings_agree(name):
     """Exact with exact, and exact with finite, in one test: what they share is compiled once.
 
