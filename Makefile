@@ -35,18 +35,21 @@ lint: $(VENV)/ready
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# Nearly all of the time is compilation. Without LLVM's optimisations, which change results in their last digits only, it
-# takes a quarter less; the tests of the last digits are compiled as users' programs are.
+# Nearly all of the time is compilation. Without LLVM's optimisations and XLA's emitters of fusions, which change results in
+# their last digits only, it takes half; the tests of the last digits are compiled as users' programs are.
 PRECISE := tests/test_promises.py
-PLAIN := XLA_FLAGS=--xla_backend_optimization_level=0
+PLAIN := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+PYTEST := $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup
 
 check: $(VENV)/ready
-	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(PRECISE)
-	$(PLAIN) $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow" $(PRECISE:%=--ignore=%)
+	$(PYTEST) -m "not slow" $(PRECISE)
+	$(PLAIN) $(PYTEST) -m "not slow" $(PRECISE:%=--ignore=%)
 
-# What takes minutes more: further sketches' means and rates, the spectral guarantee, the paper's Algorithm 2.
+# What takes minutes more: activations and layers that run the code of others, further sketches' means and rates, the
+# spectral guarantee, the paper's Algorithm 2.
 slow: $(VENV)/ready
-	$(PLAIN) $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m slow
+	$(PYTEST) -m slow $(PRECISE)
+	$(PLAIN) $(PYTEST) -m slow $(PRECISE:%=--ignore=%)
 
 oldest: $(OLDEST)/ready
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m oldest

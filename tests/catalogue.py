@@ -1,6 +1,7 @@
 """What the conformance tests run over: every activation, every layer, and networks that hold them."""
 
 import jax.numpy as jnp
+import pytest
 
 import widelimit as wl
 from widelimit.activations import CATALOGUE
@@ -34,10 +35,25 @@ COMPUTED = {
     "gelu_tanh", "elu", "selu", "celu", "tanh", "sigmoid", "softplus", "silu", "mish", "hard_tanh", "relu6", "softsign",
     "elementwise",
 }  # fmt: skip
-# These differ from others of the catalogue only in their function: tests of what they share leave them out.
-ALIKE = {"sigmoid", "silu", "mish", "gelu_tanh", "selu", "celu", "relu6"}
+# These run the code of another of the catalogue, or of another network below, with another function, numbers or sizes.
+ALIKE = {
+    "leaky_relu", "abs", "cos", "sigmoid_like", "affine_gelu",
+    "sigmoid", "silu", "mish", "softplus", "gelu_tanh", "selu", "celu", "relu6", "hard_tanh",
+    "dense on pixels", "conv 1d", "avg pool", "three branches", "nested residual",
+}  # fmt: skip
 # Slopes with a kink turn an angle below the rounding of a cosine, which nobody can tell from 0, into an error of its size.
 KINKED = {"relu", "elu"}
+
+
+def case(name, *more, marks=()):
+    """The parameters of a test, which is left to `make slow` where its name is like another."""
+    return pytest.param(name, *more, marks=[*marks, pytest.mark.slow] if name in ALIKE else marks)
+
+
+def each(names):
+    """A test for each name."""
+    return pytest.mark.parametrize("name", [case(name) for name in names])
+
 
 _conv = wl.Conv((3, 3), padding="SAME", W_std=1.4, b_std=0.7)
 _end = (wl.Flatten(), wl.Dense(1.1))

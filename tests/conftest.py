@@ -3,16 +3,17 @@
 import jax
 import pytest
 
-from catalogue import ACTIVATIONS
+from catalogue import ACTIVATIONS, NETWORKS
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of one activation go to one worker, where what they share is compiled once."""
+    """Tests of one activation or network go to one worker, where what they share is compiled once."""
     for item in items:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
-        kind = name.split(" ")[0] if isinstance(name, str) else None
-        if kind in ACTIVATIONS:
-            item.add_marker(pytest.mark.xdist_group(kind))
+        if isinstance(name, str):
+            group = name if name in NETWORKS else name.split(" ")[0]  # the references name parameters after a space
+            if group in NETWORKS | ACTIVATIONS:
+                item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

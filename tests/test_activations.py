@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import widelimit as wl
-from catalogue import ACTIVATIONS, ALIKE, COMPUTED, JUMPS, KERNEL_ONLY
+from catalogue import ACTIVATIONS, COMPUTED, JUMPS, KERNEL_ONLY, each
 from helpers import dual, dual_slope
 from widelimit.activations.numerical import Numerical
 from widelimit.described import parameter
 from widelimit.numerics import cos_and_sin
 
-DISTINCT = [name for name in ACTIVATIONS if name not in ALIKE]
-EVERY = pytest.mark.parametrize("name", DISTINCT)
+EVERY = each(ACTIVATIONS)
 RADII = np.array([0.03, 0.4, 1.0, 1.7])
 COSINES = np.array([-1.0, -0.9, -0.3, 0.0, 0.2, 0.7, 0.99, 1.0])
 GRID = np.meshgrid(RADII, RADII, COSINES, indexing="ij")
@@ -57,7 +56,7 @@ def test_first_coefficients_are_the_moments_of_the_function(name, x64):
         np.testing.assert_allclose(r, [values @ weight, (values * t) @ weight], rtol=0, atol=1e-7 * scale)
 
 
-@pytest.mark.parametrize("name", [name for name in DISTINCT if name not in JUMPS])
+@each([name for name in ACTIVATIONS if name not in JUMPS])
 def test_slope_is_the_derivative_of_the_dual(name, x64):
     """Theorem 3 of the paper: k'(a, b, c) = dk/dc / (a b), here by central differences."""
     act = ACTIVATIONS[name]
@@ -70,9 +69,7 @@ def test_slope_is_the_derivative_of_the_dual(name, x64):
     assert np.all(np.abs(difference - slope) <= 1e-5 * scale + 1e-13 * size / (step * a * b))
 
 
-@pytest.mark.parametrize(
-    "name", ["elementwise", "from_dual", "affine", "erf_shifted", "hard_tanh", "relu6", "softsign", "mish"]
-)
+@each(["elementwise", "from_dual", "affine", "erf_shifted", "hard_tanh", "relu6", "softsign", "mish"])
 def test_float32_agrees_with_float64(name):
     """For those without reference values; `test_references` has the others."""
     act = ACTIVATIONS[name]
@@ -88,7 +85,7 @@ def test_float32_agrees_with_float64(name):
         assert np.all(np.abs(single - double) <= tolerance * scale)
 
 
-@pytest.mark.parametrize("name", [name for name in DISTINCT if name != "from_dual"])  # the user's formula decides
+@each([name for name in ACTIVATIONS if name != "from_dual"])  # the user's formula decides
 def test_finite_at_every_radius(name):
     """Radii from 0 to 1e8 and every cosine: finite where the true value is, and bounded by the diagonal."""
     act = ACTIVATIONS[name]
@@ -130,7 +127,7 @@ def test_gradients(name, x64):
             np.testing.assert_allclose(gradient[i, :4], difference[:4], rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if jax.tree.leaves(ACTIVATIONS[name])])
+@each([name for name in ACTIVATIONS if jax.tree.leaves(ACTIVATIONS[name])])
 def test_parameters_are_differentiable(name, x64):
     act = ACTIVATIONS[name]
     leaves, treedef = jax.tree.flatten(act)

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 import widelimit as wl
-from catalogue import NETWORKS
+from catalogue import NETWORKS, each
 from widelimit import exact
-
-EVERY = pytest.mark.parametrize("name", NETWORKS)
 
 
 def _inputs(shape, n=3):
     return np.random.default_rng(0).normal(size=(n, *shape)).astype(np.float32)
 
 
-@EVERY
+@each(NETWORKS)
 def test_readings_agree(name):
     """Exact with exact, and exact with finite, in one test: what they share is compiled once.
 
@@ -47,22 +45,26 @@ def _compare_with_finite_networks(net, shape, x, whole, random):
     first, second = jnp.asarray(x[:2], jnp.float32), jnp.asarray(x[2:] if random else x[:2], jnp.float32)
     places = np.ix_([0, 1], [2, 3] if random else [0, 1])
 
-    @jax.jit
     def nngp(key):
         key, one, two = jax.random.split(key, 3)
         params = net.init(key, shape, width=width)
         y1, y2 = (net.apply(params, x, key=k) for x, k in ((first, one), (second, two)))
         return y1 @ y2.T / y1.shape[-1]
 
-    @jax.jit
     def ntk(key):
         return narrow.empirical_kernel(narrow.init(key, shape, width=width), first, get="ntk")
 
     scale = [np.sqrt(np.outer(np.diag(k), np.diag(k)))[places] for k in whole]
     for i, (draw, count) in enumerate(((nngp, 40), (ntk, 12))[: 1 if random else 2]):
-        samples = np.asarray(jax.lax.map(draw, jax.random.split(jax.random.key(0), count)))
+        samples = _drawn(draw, jax.random.key(0), count)
         error = samples.std(0, ddof=1) / np.sqrt(count)
         assert np.all(np.abs(samples.mean(0) - whole[i][places]) <= 5 * error + 8 / width * scale[i])
+
+
+def _drawn(draw, key, count):
+    """draw(key) for many keys; optimised, since convolutions and random numbers are slow where the Makefile forbids it."""
+    program = jax.jit(lambda keys: jax.lax.map(draw, keys), compiler_options={"xla_backend_optimization_level": 1})
+    return np.asarray(program(jax.random.split(key, count)))
 
 
 def test_dropout_inflates_the_diagonal_as_a_finite_network_does():
@@ -71,12 +73,11 @@ def test_dropout_inflates_the_diagonal_as_a_finite_network_does():
         net, shape = NETWORKS[name]
         x = jnp.asarray(_inputs(shape))
 
-        @jax.jit
         def draw(key):
             params = net.init(key, shape, width=256)
             return (net.apply(params, x, key=key) ** 2).mean(-1)
 
-        samples = np.asarray(jax.lax.map(draw, jax.random.split(jax.random.key(1), 40)))
+        samples = _drawn(draw, jax.random.key(1), 40)
         expected = net.kernel(x, get="nngp", diagonal=True)
         error = samples.std(0, ddof=1) / np.sqrt(len(samples))
         assert np.all(np.abs(samples.mean(0) - expected) <= 5 * error + 8 / 128 * expected)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import widelimit as wl
-from catalogue import ACTIVATIONS, COMPUTED, KINKED
+from catalogue import ACTIVATIONS, COMPUTED, KINKED, case
 
 ROWS, CHANNELS = 6, 5
 GROWING = {"exp", "monomial", "polynomial", "hermite", "rectified_monomial"}  # faster than linearly: may truly overflow
@@ -45,8 +45,8 @@ def _check(kernel, diagonal, eps):
 
 
 OLDEST = ("relu", "gelu", "tanh")
-CASES = [pytest.param(n, np.float64, marks=[pytest.mark.oldest] if n in OLDEST else []) for n in ACTIVATIONS]
-CASES += [pytest.param(n, np.float32) for n in ACTIVATIONS if n not in COMPUTED or n in ("tanh", "elu", "hard_tanh")]
+CASES = [case(n, np.float64, marks=[pytest.mark.oldest] if n in OLDEST else []) for n in ACTIVATIONS]
+CASES += [case(n, np.float32) for n in ACTIVATIONS if n not in COMPUTED or n in ("tanh", "elu", "hard_tanh")]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
