@@ -7,7 +7,7 @@ JOBS ?= 2
 .PHONY: help demo test lint check slow oldest bench clean
 
 help:
-	@echo "make demo    classify scikit-learn's digits with exact kernels, and plot the dual activations"
+	@echo "make demo    read handwritten digits with the exact NTK and its features, up to 50,000 rows; two plots"
 	@echo "make test    ruff, mypy, the tests, the examples of README and docs, and a subset on the oldest JAX"
 	@echo "make slow    the tests that take minutes more"
 	@echo "make bench   milliseconds a pair for Myrtle-5, and tanh against Gauss-Hermite quadrature"

@@ -1,58 +1,64 @@
-"""Handwritten digits with infinitely wide networks: `python -m widelimit.demo`.
+"""Handwritten digits with infinitely wide networks, exact and sketched: `python -m widelimit.demo`.
 
-For each of ten activations the exact NNGP and NTK of a network with two hidden layers, kernel ridge regression with
-both, and a table of how well they read digits they have not seen. The ridge penalty is chosen by leave-one-out error
-on the training rows; the test rows serve for the final score alone. `dual-activations.png` shows the functions that
-make these kernels differ.
+First scikit-learn's digits, as they are: the exact NTK, its random features, and three usual classifiers. Then the same
+digits, shifted and turned at random, in growing numbers: the exact kernel's time grows with the cube of the rows, that of
+features in proportion to them, and the number of rows at which they meet is found. Every method gets images of one length and
+chooses its penalty on training rows; test rows serve for the final score alone.
+
+Two tables are printed; `digits.png`, `growth.png` and `results.json` are written into a folder.
 """
 
 import argparse
+import json
+import os
+import platform
 import sys
 import time
-from collections.abc import Mapping
-from itertools import cycle, product
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MultipleLocator, NullFormatter, PercentFormatter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from sklearn.datasets import load_digits
+from scipy.ndimage import map_coordinates
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import widelimit as wl
-from widelimit.activations import CATALOGUE
 
-PLOT = "dual-activations.png"
-PENALTIES = np.logspace(-6, 0, 13)  # as shares of the kernel's mean diagonal
-_CLASSES = 10
-_HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000")  # of Okabe and Ito (2008), told apart by all eyes
-_DASHES = ("-", (0, (4, 1.5)))
-_COSINES = np.cos(np.linspace(0, np.pi, 301), dtype=np.float32)  # from 1 down, dense at the ends: kinks are steep there
+from .data import bundled
+from .estimators import NeuralKernelClassifier, SketchedRidgeClassifier
+from .resumed import written_whole
+
+SIZES = (1000, 1500, 2500, 3000, 10_000, 50_000)
+EXACT_ROWS = 3000  # the largest size at which the exact kernel is measured
+FEATURES = 2048
+DEPTH = 3  # hidden layers
+TRAIN_ROWS = 1000
+SHIFT, TURN = 1.0, 20.0  # pixels and degrees, at most
+SEED = 0
+EXACT, SKETCHED = "exact NTK", "sketched NTK"
+_SIDE = 8
+_WARM = 4096  # rows, at most, that compile all that more rows need
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+# of Okabe and Ito (2008), told apart by all eyes
+_HUES = {EXACT: "#d55e00", SKETCHED: "#0072b2"}
+_GREY = "#555555"
 
 Matrix = Float[np.ndarray, "rows columns"]
-Vector = Float[np.ndarray, " entries"]
 Labels = Int[np.ndarray, " rows"]
-
-
-def bent_identity(t):
-    """(sqrt(t^2 + 1) - 1) / 2 + t: slope 1/2 far on the left and 3/2 far on the right."""
-    return (jnp.sqrt(t**2 + 1) - 1) / 2 + t
-
-
-ACTIVATIONS: dict[str, wl.Activation] = {
-    **{n: CATALOGUE[n] for n in ("relu", "abrelu", "exp_normalized", "gelu", "erf", "sin", "tanh", "elu", "gaussian")},
-    "bent_identity": wl.Elementwise(bent_identity, kinks=()),
-}
 
 
 class Digits(NamedTuple):
@@ -64,182 +70,401 @@ class Digits(NamedTuple):
     test_labels: Labels
 
 
+class Accuracy(NamedTuple):
+    """The share of test digits read rightly, and its standard error."""
+
+    share: float
+    error: float
+
+    def __str__(self) -> str:
+        """As percentages."""
+        return f"{100 * self.share:.1f} ± {100 * self.error:.1f} %"
+
+
 class Score(NamedTuple):
-    """The test accuracies of one activation and the seconds its kernels took."""
+    """How one method does: seconds to choose its penalty, fit and predict, without and with compilation."""
 
-    nngp: float
-    ntk: float
+    accuracy: Accuracy
     seconds: float
+    first: float
 
 
-class Curves(NamedTuple):
-    """A dual and a slope dual along `_COSINES`."""
+class Step(NamedTuple):
+    """A fit on so many rows, compiled before; `kernel` is the part of the seconds that the exact kernel took."""
 
-    dual: Vector
-    slope: Vector
+    rows: int
+    seconds: float
+    accuracy: Accuracy
+    kernel: float = 0.0
+
+
+class Crossing(NamedTuple):
+    """From how many rows on the sketch is faster, and whether a projection was needed to know."""
+
+    rows: float
+    projected: bool
 
 
 class Results(NamedTuple):
-    """What `run` found and where it drew it."""
+    """What `run` found, and the files it wrote."""
 
     scores: dict[str, Score]
-    baselines: dict[str, float]
-    plot: Path
+    exact: list[Step]
+    sketched: list[Step]
+    crossing: Crossing | None
+    files: list[Path]
 
 
 def digits(train_rows: int) -> Digits:
-    """Scikit-learn's digits, every row scaled to norm sqrt(64), in a fixed stratified split."""
-    pixels, labels = load_digits(return_X_y=True)
-    pixels = pixels / 16
-    pixels *= np.sqrt(pixels.shape[1]) / np.linalg.norm(pixels, axis=1, keepdims=True)
+    """Scikit-learn's digits in a fixed stratified split."""
+    found = bundled("digits")
     train, test, train_labels, test_labels = train_test_split(
-        pixels, labels, train_size=train_rows, stratify=labels, random_state=0
+        found.x, found.y, train_size=train_rows, stratify=found.y, random_state=SEED
     )
     return Digits(train, train_labels, test, test_labels)
 
 
-def leave_one_out(values: Vector, vectors: Matrix, targets: Matrix, penalty: float) -> Matrix:
-    """For each row, target minus prediction of the kernel ridge regression fitted to all other rows.
-
-    It is (G targets)_i / G_ii with G = (K + penalty I)^-1, and `values` and `vectors` are the eigenvalues and -vectors
-    of K: one decomposition serves every penalty.
-    """
-    inverse = 1 / (values + penalty)
-    coefficients = vectors @ (inverse[:, None] * (vectors.T @ targets))
-    return coefficients / (vectors**2 @ inverse)[:, None]
+def scaled(data: Digits) -> Digits:
+    """Every image with a mean square of 1."""
+    train, test = (x / np.sqrt(np.mean(x**2, axis=1, keepdims=True).clip(min=1e-300)) for x in (data.train, data.test))
+    return data._replace(train=train, test=test)
 
 
-def ridge_coefficients(kernel: Matrix, targets: Matrix) -> Matrix:
-    """(K + penalty I)^-1 targets for the penalty of least squared leave-one-out error."""
-    values, vectors = np.linalg.eigh(kernel.astype(np.float64))
-    values = np.maximum(values, 0)  # a kernel rounded to float32 may dip below
-    penalties = PENALTIES * kernel.diagonal().mean(dtype=np.float64)
-    errors = [np.mean(leave_one_out(values, vectors, targets, penalty) ** 2) for penalty in penalties]
-    penalty = penalties[np.argmin(errors)]
-    return vectors @ ((vectors.T @ targets) / (values + penalty)[:, None])
+def moved(x: Matrix, seed: int) -> Matrix:
+    """Images shifted and turned at random, by at most `SHIFT` and `TURN`."""
+    rng = np.random.default_rng(seed)
+    down, right = rng.uniform(-SHIFT, SHIFT, (2, len(x), 1, 1))
+    angle = np.deg2rad(rng.uniform(-TURN, TURN, (len(x), 1, 1)))
+    middle = (_SIDE - 1) / 2
+    i, j = np.mgrid[:_SIDE, :_SIDE] - middle
+    rows = np.cos(angle) * i - np.sin(angle) * j + middle + down
+    columns = np.sin(angle) * i + np.cos(angle) * j + middle + right
+    image = np.broadcast_to(np.arange(len(x))[:, None, None], rows.shape)
+    found = map_coordinates(x.reshape(-1, _SIDE, _SIDE), [image, rows, columns], order=1)
+    return found.reshape(len(x), -1)
 
 
-def ridge_accuracy(kernel: Matrix, data: Digits) -> float:
-    """The share of test digits read rightly, from the kernel of all rows, those for training first, with the latter."""
-    rows = len(data.train)
-    targets = np.eye(_CLASSES)[data.train_labels] - 1 / _CLASSES
-    predictions = kernel[rows:] @ ridge_coefficients(kernel[:rows], targets)
-    return float(np.mean(predictions.argmax(1) == data.test_labels))
+def grown(data: Digits, rows: int) -> Digits:
+    """So many training rows, each a training digit that was moved; test digits are moved too, each once."""
+    source = np.arange(rows) % len(data.train)
+    return Digits(
+        moved(data.train[source], SEED + 1), data.train_labels[source], moved(data.test, SEED + 2), data.test_labels
+    )
 
 
-def score(activation: wl.Activation, data: Digits) -> Score:
-    """The test accuracies of a network with two hidden layers of this activation."""
-    net = wl.nets.fully_connected(2, activation, W_std=1.5, b_std=0.1)
-    rows = np.concatenate([data.train, data.test]).astype(np.float32)
-    start = time.perf_counter()
-    # One call for train x train and test x train: compilation, the greater part of the time, happens once.
-    kernels = net.kernel(rows, rows[: len(data.train)])
-    seconds = time.perf_counter() - start
-    return Score(ridge_accuracy(kernels.nngp, data), ridge_accuracy(kernels.ntk, data), seconds)
+def accuracy_of(right: np.ndarray) -> Accuracy:
+    """Of whether each digit was read rightly."""
+    share = float(np.mean(right))
+    return Accuracy(share, float(np.sqrt(share * (1 - share) / len(right))))
 
 
-def baseline_scores(data: Digits) -> dict[str, float]:
-    """The test accuracies of scikit-learn's classifiers on the same rows."""
-    classifiers = {"RBF SVM": SVC(), "logistic regression": LogisticRegression(max_iter=1000)}
+def methods(features: int, depth: int) -> dict[str, Any]:
+    """The classifiers, each of which chooses its penalty on the rows it is fitted to."""
     return {
-        name: float(classifier.fit(data.train, data.train_labels).score(data.test, data.test_labels))
-        for name, classifier in classifiers.items()
+        EXACT: NeuralKernelClassifier(depth=depth),
+        SKETCHED: SketchedRidgeClassifier(depth=depth, n_components=features, random_state=SEED),
+        "RBF SVM": GridSearchCV(SVC(), {"C": [1.0, 10.0, 100.0]}, cv=5),
+        "random forest": RandomForestClassifier(300, random_state=SEED),
+        "logistic regression": GridSearchCV(LogisticRegression(max_iter=5000), {"C": [0.001, 0.01, 0.1, 1.0]}, cv=5),
     }
 
 
-def dual_curves(activation: wl.Activation) -> Curves:
-    """The dual and the slope dual of an activation for inputs of norm 1, as shares of their values at cosine 1."""
-    dual, slope = (np.asarray(k(activation, 1.0, 1.0, _COSINES)) for k in (wl.dual, wl.dual_slope))
-    return Curves(dual / dual[0], slope / slope[0])
+def score(name: str, classifier: Any, data: Digits) -> Score:
+    """Fit and predict; what is compiled is timed twice, the second time without compilation."""
+    seconds = []
+    for _ in range(2 if name in (EXACT, SKETCHED) else 1):
+        start = time.perf_counter()
+        predicted = classifier.fit(data.train, data.train_labels).predict(data.test)
+        seconds.append(time.perf_counter() - start)
+    return Score(accuracy_of(predicted == data.test_labels), seconds[-1], seconds[0])
 
 
-def draw(curves: Mapping[str, Curves]) -> Figure:
-    """The duals of several activations on the left, those of their slopes on the right."""
-    figure = Figure(figsize=(11, 5.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    for (name, (dual, slope)), (dash, hue) in zip(curves.items(), cycle(product(_DASHES, _HUES)), strict=False):
-        left.plot(_COSINES, dual, color=hue, linestyle=dash, linewidth=1.8, label=name)
-        right.plot(_COSINES, slope, color=hue, linestyle=dash, linewidth=1.8)
-    _label(left, "Dual: the covariance after one layer", "k(1, 1, c) / k(1, 1, 1)")
-    _label(right, "Slope dual: the factor of the NTK", "k'(1, 1, c) / k'(1, 1, 1)")
-    figure.suptitle("What an activation makes of the cosine of two inputs")
-    figure.legend(loc="outside lower center", ncols=5, frameon=False)
-    return figure
+def step(classifier: Any, data: Digits, rows: int) -> Step:
+    """Fit a classifier that was fitted before on the first rows, and ask how much of that time the exact kernel takes."""
+    x, labels = data.train[:rows], data.train_labels[:rows]
+    is_exact = isinstance(classifier, NeuralKernelClassifier)
+    _ = classifier.net_.kernel(x, get="ntk") if is_exact else classifier.map_(x[:_WARM])  # compiles
+    start = time.perf_counter()
+    classifier.fit(x, labels)
+    seconds = time.perf_counter() - start
+    kernel = 0.0
+    if is_exact:
+        start = time.perf_counter()
+        classifier.net_.kernel(x, get="ntk")
+        kernel = min(time.perf_counter() - start, seconds)
+    return Step(rows, seconds, accuracy_of(classifier.predict(data.test) == data.test_labels), kernel)
 
 
-def _label(panel: Axes, title: str, ylabel: str) -> None:
-    panel.set(title=title, xlabel="cosine c", ylabel=ylabel, xlim=(-1, 1))
-    panel.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+def projected(measured: Sequence[Step], rows: float) -> float:
+    """Seconds of the exact kernel for more rows, from the largest fit: n^2 for the kernel, n^3 for the rest."""
+    last = measured[-1]
+    ratio = rows / last.rows
+    return last.kernel * ratio**2 + (last.seconds - last.kernel) * ratio**3
+
+
+def crossover(exact: Sequence[Step], sketched: Sequence[Step]) -> Crossing | None:
+    """Where the lines through the measured, then projected, seconds meet for the last time; logarithms are interpolated.
+
+    The smallest size, if the sketch is faster from there on; None, if it is slower at the largest.
+    """
+    sizes = [s.rows for s in sketched]
+    known = {s.rows: s.seconds for s in exact}
+    gains = [np.log(known.get(s.rows, projected(exact, s.rows)) / s.seconds) for s in sketched]
+    slower = [i for i, gain in enumerate(gains) if gain <= 0]
+    if not slower:
+        return Crossing(sizes[0], False)
+    i = slower[-1]
+    if i == len(sizes) - 1:
+        return None
+    share = -gains[i] / (gains[i + 1] - gains[i])
+    return Crossing(float(sizes[i] * (sizes[i + 1] / sizes[i]) ** share), sizes[i + 1] not in known)
+
+
+def spoken(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    for limit, unit, name in ((2 * _HOUR, _MINUTE, "min"), (2 * _DAY, _HOUR, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds / _DAY:.0f} days"
+
+
+def crossing_spoken(crossing: Crossing | None, sketched: Sequence[Step]) -> str:
+    """One sentence."""
+    if crossing is None:
+        return f"Up to {sketched[-1].rows:,} rows, the exact kernel is faster."
+    if crossing.rows == sketched[0].rows:
+        return f"The sketch is faster from {sketched[0].rows:,} rows on, or fewer."
+    how = " as projected" if crossing.projected else ""
+    return f"The sketch is faster from about {round(crossing.rows, -2):,.0f} rows on{how}."
+
+
+def scores_table(scores: dict[str, Score], data: Digits, features: int) -> Table:
+    """The five methods, best first."""
+    table = Table(
+        title=f"{len(data.test):,} handwritten digits, {len(data.train):,} to learn from",
+        caption=f"Seconds: choice of the penalty on the training rows, fit and prediction; linear algebra on one thread. "
+        f"Compilation, once in a process, is apart. ±: one standard error. The sketch has {features:,} features.",
+    )
+    table.add_column("method")
+    for heading in ("test accuracy", "seconds", "compilation, seconds"):
+        table.add_column(heading, justify="right")
+    for name, (accuracy, seconds, first) in sorted(scores.items(), key=lambda item: -item[1].accuracy.share):
+        table.add_row(name, str(accuracy), f"{seconds:.2f}", f"{first - seconds:.1f}" if first > seconds else "")
+    return table
+
+
+def growth_table(exact: Sequence[Step], sketched: Sequence[Step], crossing: Crossing | None) -> Table:
+    """One line for each size."""
+    table = Table(
+        title="The same digits shifted and turned at random: more rows",
+        caption=f"Time of a fit, compiled before. {crossing_spoken(crossing, sketched)} (~: projected from "
+        f"{exact[-1].rows:,} rows, the kernel by n², its solution by n³.)",
+    )
+    known = {s.rows: s for s in exact}
+    table.add_column("rows", justify="right")
+    for heading in (EXACT, SKETCHED, f"accuracy, {EXACT}", f"accuracy, {SKETCHED}"):
+        table.add_column(heading, justify="right")
+    for s in sketched:
+        own = known.get(s.rows)
+        seconds = f"~ {spoken(projected(exact, s.rows))}" if own is None else spoken(own.seconds)
+        table.add_row(
+            f"{s.rows:,}", seconds, spoken(s.seconds), "" if own is None else str(own.accuracy), str(s.accuracy)
+        )
+    return table
+
+
+def _panel(panel: Axes, **labels: Any) -> None:
+    panel.set(**labels)
     panel.grid(color="0.92")
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def table(results: Results, data: Digits) -> Table:
-    """The accuracies, best NTK first, and the baselines under them."""
-    best = max(accuracy for accuracies in results.scores.values() for accuracy in accuracies[:2])
-    error = np.sqrt(best * (1 - best) / len(data.test))
-    table = Table(
-        title=f"Test accuracy on {len(data.test)} digits, {len(data.train)} to learn from",
-        caption="Kernel seconds: both kernels of all rows with the training rows, compilation included. "
-        f"One standard error of an accuracy is about {error:.1%}; differences of that size mean little.",
-    )
-    table.add_column("activation")
-    for heading in ("NNGP", "NTK", "baseline", "kernel seconds"):
-        table.add_column(heading, justify="right")
-    for name, (nngp, ntk, seconds) in sorted(results.scores.items(), key=lambda item: (-item[1].ntk, -item[1].nngp)):
-        table.add_row(name, f"{nngp:.2%}", f"{ntk:.2%}", "", f"{seconds:.1f}")
-    table.add_section()
-    for name, accuracy in results.baselines.items():
-        table.add_row(name, "", "", f"{accuracy:.2%}", "")
-    return table
+def _figure(height: float, ratios: tuple[float, float]) -> tuple[Figure, Axes, Axes]:
+    figure = Figure(figsize=(10, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=ratios)
+    return figure, left, right
+
+
+def draw_scores(scores: dict[str, Score], data: Digits) -> Figure:
+    """Accuracy on the left, seconds on the right, a line for each method."""
+    figure, left, right = _figure(3.6, (1, 1))
+    ordered = sorted(scores.items(), key=lambda item: item[1].accuracy.share)
+    for place, (name, (accuracy, seconds, first)) in enumerate(ordered):
+        hue = _HUES.get(name, _GREY)
+        left.errorbar(accuracy.share, place, xerr=accuracy.error, fmt="o", color=hue, capsize=4, markersize=8)
+        note: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 9, "color": hue}
+        left.annotate(f"{accuracy.share:.1%}", (accuracy.share, place), (0, 8), **note)
+        right.plot(seconds, place, "o", color=hue, markersize=8)
+        right.annotate(spoken(seconds), (seconds, place), (0, 8), **note)
+        if first > seconds:
+            right.plot([seconds, first], [place, place], color=hue, linewidth=1, zorder=0)
+            right.plot(first, place, "o", color=hue, markersize=8, markerfacecolor="white")
+            right.annotate(f"{spoken(first)} with compilation", (first, place), (0, 8), **note)
+    for panel in (left, right):
+        panel.set(ylim=(-0.5, len(ordered) - 0.3), yticks=range(len(ordered)))
+    _panel(left, title="Accuracy, ± one standard error", yticklabels=[name for name, _ in ordered])
+    left.xaxis.set_major_locator(MultipleLocator(0.01))
+    left.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    left.margins(x=0.1)
+    _panel(right, title="Time to choose a penalty, fit and predict", yticklabels=[], xscale="log")
+    right.margins(x=0.3)
+    right.xaxis.set_major_formatter(FuncFormatter(lambda t, _: f"{t:g} s"))
+    right.xaxis.set_minor_formatter(NullFormatter())
+    figure.suptitle(f"Reading {len(data.test):,} handwritten digits, {len(data.train):,} to learn from")
+    return figure
+
+
+def draw_growth(exact: Sequence[Step], sketched: Sequence[Step], crossing: Crossing | None) -> Figure:
+    """Seconds against rows on the left, accuracy on the right."""
+    figure, left, right = _figure(4.6, (1.25, 1))
+    lines = (
+        (EXACT, exact, "s", 0.98),
+        (SKETCHED, sketched, "o", 1.02),
+    )  # places side by side, where bars would overlap
+    for name, steps, mark, aside in lines:
+        rows, seconds = [s.rows for s in steps], [s.seconds for s in steps]
+        left.plot(rows, seconds, mark, linestyle="-", color=_HUES[name], label=f"{name}, measured")
+        right.errorbar(
+            [aside * s.rows for s in steps], [s.accuracy.share for s in steps], [s.accuracy.error for s in steps],
+            fmt=mark, linestyle="-", color=_HUES[name], capsize=3,
+        )  # fmt: skip
+    last, end = exact[-1].rows, sketched[-1].rows
+    if end > last:
+        ahead = np.geomspace(last, end, 50)
+        times = [projected(exact, n) for n in ahead]
+        left.plot(ahead, times, "--", color=_HUES[EXACT], label=f"{EXACT}, projected")
+        note: dict[str, Any] = {"xytext": (-8, 3), "textcoords": "offset points", "ha": "right"}
+        left.annotate(f"~ {spoken(times[-1])}", (end, times[-1]), color=_HUES[EXACT], va="center", **note)
+        left.annotate(spoken(sketched[-1].seconds), (end, sketched[-1].seconds), color=_HUES[SKETCHED], **note)
+    if crossing is not None:
+        left.axvline(crossing.rows, color=_GREY, linestyle=":")
+        left.annotate(
+            f"sketch faster from\n{round(crossing.rows, -2):,.0f} rows on", (crossing.rows, 0.85),
+            (6, 0), xycoords=("data", "axes fraction"), textcoords="offset points", ha="left", va="center", color=_GREY,
+        )  # fmt: skip
+    _panel(left, title="Seconds of a fit", xlabel="training rows", xscale="log", yscale="log")
+    left.yaxis.set_major_formatter(FuncFormatter(lambda t, _: f"{t:,g}"))
+    _panel(right, title="Test accuracy, ± one standard error", xlabel="training rows", xscale="log")
+    right.yaxis.set_major_locator(MultipleLocator(0.02))
+    right.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    for panel in (left, right):
+        panel.set_xticks(
+            [s.rows for s in sketched if s.rows in (1000, 2500, 10_000, 50_000)] or [sketched[0].rows, end]
+        )
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle("Digits shifted and turned at random: time and accuracy as rows grow")
+    return figure
+
+
+def _settings() -> dict[str, Any]:
+    packages = ("jax", "numpy", "scipy", "scikit-learn", "matplotlib")
+    return {
+        "versions": {
+            "widelimit": wl.__version__, "python": platform.python_version(), **{p: version(p) for p in packages}
+        },
+        "seed": SEED, "cores": os.cpu_count(), "linear_algebra_threads": 1, "machine": platform.machine(),
+        "shift_pixels": SHIFT, "turn_degrees": TURN,
+    }  # fmt: skip
+
+
+def _plain(found: Any) -> Any:
+    """NamedTuples by the names of their fields, for JSON."""
+    if hasattr(found, "_asdict"):
+        return {k: _plain(v) for k, v in found._asdict().items()}
+    if isinstance(found, dict):
+        return {k: _plain(v) for k, v in found.items()}
+    return [_plain(v) for v in found] if isinstance(found, list) else found
+
+
+def _usable(folder: Path) -> None:
+    """Make the folder, and see that it can be written to, before minutes of work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"Cannot write to the folder {str(folder)!r}: {error.strerror}. Choose another with --out FOLDER."
+        ) from None
+
+
+def _write(folder: Path, drawn: dict[str, Figure], found: dict[str, Any]) -> list[Path]:
+    for name, figure in drawn.items():
+        with written_whole(folder / name) as file:
+            figure.savefig(file, dpi=120)
+    with written_whole(folder / "results.json") as file:
+        file.write((json.dumps(found, indent=1) + "\n").encode())
+    return [*(folder / name for name in drawn), folder / "results.json"]
 
 
 def run(
     folder: Path,
-    activations: Mapping[str, wl.Activation] = ACTIVATIONS,
-    train_rows: int = 1000,
+    sizes: Sequence[int] = SIZES,
+    exact_rows: int = EXACT_ROWS,
+    features: int = FEATURES,
+    train_rows: int = TRAIN_ROWS,
+    depth: int = DEPTH,
     console: Console | None = None,
 ) -> Results:
-    """Draw the duals into an existing folder, score every activation and print the table."""
+    """Measure both parts, print their tables, and write plots and results into the folder."""
+    sizes = sorted(sizes)
+    if not sizes or sizes[0] > exact_rows:
+        raise ValueError(f"One of sizes, at least, is at most exact_rows={exact_rows}, and they are {sizes}.")
+    _usable(folder)
     console = console or Console()
-    data = digits(train_rows)
+    plain = scaled(digits(train_rows))
+    many = scaled(grown(digits(train_rows), sizes[-1]))
+    few = [rows for rows in sizes if rows <= exact_rows]
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    # On a busy machine the threads of BLAS wait for each other: a decomposition of 0.3 s then takes up to 10.
+    # On a busy machine the threads of BLAS wait for each other: a decomposition of 0.6 s then takes 15.
     with threadpool_limits(1, "blas"), Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=2 * len(activations) + 1)
+        tried = methods(features, depth)
+        task = progress.add_task("", total=len(tried) + len(few) + len(sizes))
 
-        def each(what: str):
-            for name, activation in activations.items():
-                progress.update(task, description=f"{what} of {name}")
-                yield name, activation
-                progress.advance(task)
+        def measured(what: str, work: Callable[..., Any], *arguments: Any) -> Any:
+            progress.update(task, description=what)
+            found = work(*arguments)
+            progress.advance(task)
+            return found
 
-        plot = folder / PLOT
-        draw({name: dual_curves(activation) for name, activation in each("duals")}).savefig(plot, dpi=150)
-        scores = {name: score(activation, data) for name, activation in each("kernels")}
-        progress.update(task, description="baselines")
-        results = Results(scores, baseline_scores(data), plot)
-    console.print(table(results, data))
-    console.print(f"The dual activations are drawn in {plot}", soft_wrap=True, highlight=False)
-    return results
+        scores = {name: measured(name, score, name, method, plain) for name, method in tried.items()}
+        exact, sketched = (
+            [measured(f"{name}, {rows:,} rows", step, tried[name], many, rows) for rows in chosen]
+            for name, chosen in ((EXACT, few), (SKETCHED, sizes))
+        )
+    crossing = crossover(exact, sketched)
+    console.print(scores_table(scores, plain, features))
+    console.print(growth_table(exact, sketched, crossing))
+    ahead = {str(s.rows): projected(exact, s.rows) for s in sketched if s.rows > exact[-1].rows}
+    found = {
+        **_settings(), "train_rows": train_rows, "features": features, "depth": depth,
+        "digits": scores, "exact": exact, "sketched": sketched,
+        "exact_projected_seconds": ahead, "crossover": crossing,
+    }  # fmt: skip
+    drawn = {"digits.png": draw_scores(scores, plain), "growth.png": draw_growth(exact, sketched, crossing)}
+    files = _write(folder, drawn, _plain(found))
+    console.print(f"Written: {', '.join(map(str, files))}", soft_wrap=True, highlight=False)
+    return Results(scores, exact, sketched, crossing, files)
 
 
 def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m widelimit.demo", description="Digits with infinitely wide networks."
+        prog="python -m widelimit.demo", description="Digits with infinitely wide networks, exact and sketched."
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("demo-output"), metavar="FOLDER", help="where to write the plot"
+        "--out", type=Path, default=Path("demo-output"), metavar="FOLDER", help="where to write plots and results"
     )
-    folder = parser.parse_args(argv).out
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        run(folder)
+        run(parser.parse_args(argv).out)
     except OSError as error:
-        sys.exit(f"Cannot write to the folder {str(folder)!r}: {error.strerror}. Choose another with --out FOLDER.")
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
