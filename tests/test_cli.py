@@ -1,8 +1,11 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -113,6 +116,11 @@ def test_features_and_their_map(iris, tmp_path):
     assert first.shape == (150, 64)
     run("features", iris, "-o", out, "--model", tmp_path / "map.npz", "--target", "species", "--force")
     np.testing.assert_array_equal(np.load(out), first)
+    frame = pd.read_csv(iris)
+    frame[frame.columns[::-1]].to_csv(tmp_path / "turned.csv", index=False)
+    run("features", tmp_path / "turned.csv", "-o", out, "--model", tmp_path / "map.npz", "--force")
+    np.testing.assert_array_equal(np.load(out), first)
+    (tmp_path / "turned.csv").unlink()
     assert left_in(tmp_path) == ["f.npy", "map.npz"]
 
 
@@ -124,6 +132,8 @@ def test_kernel(iris, tmp_path):
     np.save(tmp_path / "x.npy", x[:5])
     run("kernel", tmp_path / "x.npy", tmp_path / "x.npy", "-o", tmp_path / "cross.npy", "--depth", "1")
     assert np.load(tmp_path / "cross.npy").shape == (5, 5)
+    run("kernel", tmp_path / "x.npy", "-o", tmp_path / "images.npy", "--depth", "1", "--image-shape", "2,2,1")
+    np.testing.assert_allclose(np.load(tmp_path / "images.npy"), np.load(tmp_path / "cross.npy"), rtol=1e-12)
 
 
 def test_activations(tmp_path):
@@ -148,6 +158,7 @@ def test_bundled_sets(tmp_path):
     said = run("fit", "bundled:iris", "-o", tmp_path / "m.npz", *SMALL)
     assert said["classes"] == ["setosa", "versicolor", "virginica"]
     assert run("predict", tmp_path / "m.npz", "bundled:iris", "--score", "--json")["score"] > 0.95
+    assert run("fit", "bundled:iris", "--drop", "sepal length (cm)", "-o", tmp_path / "n.npz", *SMALL)["columns"] == 3
 
 
 BAD = {
@@ -163,8 +174,13 @@ BAD = {
     "penalty": (["fit", "IRIS", "--target", "species", "--penalty", "x"], "--penalty is a number"),
     "holdout": (["fit", "IRIS", "--target", "species", "--holdout", "1"], "--holdout is a share"),
     "shape": (["fit", "IRIS", "--target", "species", "--arch", "conv"], "takes images"),
+    "arch": (["fit", "IRIS", "--target", "species", "--arch", "mirtle5"], "--arch is one of"),
+    "missing model": (["predict", "nothing.npz", "IRIS"], "is no file"),
     "image shape": (["fit", "IRIS", "--target", "species", "--image-shape", "2x2"], "--image-shape is height"),
     "no model": (["predict", "IRIS", "IRIS"], "no model that can be read"),
+    "drop": (["predict", "IRIS.npz", "IRIS", "--drop", "species"], "--drop has no use here"),
+    "drop of bundled": (["fit", "bundled:iris", "--drop", "petals"], "to drop"),
+    "output": (["predict", "IRIS.npz", "IRIS", "-o", "p.txt"], "ends with .csv"),
     "memory": (["kernel", "IRIS", "--target", "species", "-o", "K.npy", "--memory", "lots"], "a number of bytes"),
     "std": (["activations", "relu", "--std", "0"], "--std is a number"),
     "degree": (["activations", "relu", "--degree", "99"], "--degree is a whole number"),
@@ -248,9 +264,24 @@ def test_five_hundred_damaged_tables(iris, model, tmp_path, monkeypatch):
     assert left_in(tmp_path) == ["bad.csv", "bad.npy", "good.csv", "good.npy"]
 
 
-def test_the_command_itself(iris):
+def test_the_command_itself(tmp_path):
     """As a program: compiled programs are kept in the user's cache."""
-    done = subprocess.run(
-        [sys.executable, "-m", "widelimit", "info", str(iris), "--json"], capture_output=True, check=True
+    said = [sys.executable, "-m", "widelimit", "info", "--json"]
+    done = subprocess.run(said, capture_output=True, check=True, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert json.loads(done.stdout)["compiled_programs"] == str(tmp_path / "widelimit")
+
+
+def test_an_interrupt_from_outside(tmp_path):
+    """Ctrl-C while features are computed: the exit code says so, and nothing is left."""
+    np.save(tmp_path / "x.npy", np.zeros((200_000, 4), np.float32))
+    options = ["features", "x.npy", "-o", "f.npy", "--components", "64", "--depth", "1"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "widelimit", *options], cwd=tmp_path, stderr=subprocess.PIPE, env=environment
     )
-    assert json.loads(done.stdout)["columns"]["species"] == "text"
+    while process.poll() is None and not any(name.endswith(".new") for name in left_in(tmp_path)):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert "Interrupted" in process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert left_in(tmp_path, "widelimit") == ["x.npy"]

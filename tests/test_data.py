@@ -946,4 +946,4 @@ def test_only_numpy_is_imported_with_the_package():
                 assert all(alias.name in sys.stdlib_module_names | {"numpy"} for alias in node.names), path
             elif isinstance(node, ast.ImportFrom):
                 top = (node.module or "").split(".")[0]
-                assert node.level == 1 or top in sys.stdlib_module_names | {"numpy"}, path
+                assert node.level == 1 or top in sys.stdlib_module_names | {"numpy", "resumed"}, path

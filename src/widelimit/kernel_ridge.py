@@ -30,11 +30,35 @@ class KernelPath(NamedTuple):
         return int(np.argmin(self.scores))
 
 
-def kernel_ridge(K: Any, y: Any, penalties: Any, weight: Any = None, by: str | int = "loo") -> KernelPath:
+class Decomposition(NamedTuple):
+    """S K S with S = W^(1/2): its eigenvalues, at least 0, its eigenvectors, and the diagonal of S."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+    root: np.ndarray
+
+    def half(self, penalty: float) -> np.ndarray:
+        """H with H H^T = (K + penalty W^-1)^-1."""
+        (inverse,) = inverses(self.values, np.array([penalty]))
+        return self.root[:, None] * self.vectors * np.sqrt(inverse)
+
+
+def decomposed(K: np.ndarray, w: np.ndarray) -> Decomposition:
+    """Decompose a kernel matrix with the weights of its rows."""
+    root = np.sqrt(w)
+    symmetric = root[:, None] * np.asarray(K, np.float64) * root
+    values, vectors = linalg.eigh(symmetric, driver="evd", check_finite=False)
+    return Decomposition(np.maximum(values, 0), vectors, root)
+
+
+def kernel_ridge(
+    K: Any, y: Any, penalties: Any, weight: Any = None, by: str | int = "loo", found: Decomposition | None = None
+) -> KernelPath:
     """Kernel ridge regression on the rows of K, (n, n), with targets y, (n,) or (n, outputs).
 
     `by` says how penalties are scored: "loo", the mean squared error of every row under the solution without it, exactly;
-    "gcv", generalised cross-validation; or a number of folds, to which rows belong by turns.
+    "gcv", generalised cross-validation; or a number of folds, to which rows belong by turns. `found` is the decomposition,
+    where it is known.
     """
     K, y = np.asarray(K, np.float64), np.asarray(y, np.float64)
     y = y[:, None] if y.ndim == 1 else y
@@ -50,8 +74,8 @@ def kernel_ridge(K: Any, y: Any, penalties: Any, weight: Any = None, by: str | i
                 f"by is 'loo', 'gcv' or a number of folds from 2 to the number of rows {len(y)}, not {by!r}."
             )
         scores = _by_folds(K, y, chosen, w, int(by))
-        return KernelPath(chosen, _solutions(K, y, chosen, w), scores)
-    values, vectors, root = _decomposed(K, w)
+        return KernelPath(chosen, _solutions(decomposed(K, w) if found is None else found, y, chosen), scores)
+    values, vectors, root = decomposed(K, w) if found is None else found
     turned = vectors.T @ (root[:, None] * y)
     counts = effective_rows(w)
     coefficients, scored = [], []
@@ -76,22 +100,16 @@ def _loo(residual: np.ndarray, share: np.ndarray, w: np.ndarray, counts: np.ndar
 
 
 def _by_folds(K: np.ndarray, y: np.ndarray, penalties: np.ndarray, w: np.ndarray, folds: int) -> np.ndarray:
-    fold, errors = np.arange(len(y)) % folds, np.zeros(len(penalties))
+    fold, errors = (np.cumsum(w > 0) - 1) % folds, np.zeros(len(penalties))  # rows of weight 0 take no turn
     for k in range(folds):
         kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        solutions = _solutions(K[np.ix_(kept, kept)], y[kept], penalties, w[kept])
+        solutions = _solutions(decomposed(K[np.ix_(kept, kept)], w[kept]), y[kept], penalties)
         predicted = np.einsum("ij,pjo->pio", K[np.ix_(out, kept)], solutions)
         errors += np.sum(w[out, None] * (predicted - y[out]) ** 2, axis=(1, 2))
-    return errors / max(w.sum(), 1e-300)
+    return errors / max(effective_rows(w).sum(), 1)
 
 
-def _solutions(K: np.ndarray, y: np.ndarray, penalties: np.ndarray, w: np.ndarray) -> np.ndarray:
-    values, vectors, root = _decomposed(K, w)
+def _solutions(found: Decomposition, y: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    values, vectors, root = found
     turned = vectors.T @ (root[:, None] * y)
     return np.stack([root[:, None] * (vectors @ (i[:, None] * turned)) for i in inverses(values, penalties)])
-
-
-def _decomposed(K: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    root = np.sqrt(w)
-    values, vectors = linalg.eigh(root[:, None] * K * root, driver="evd", check_finite=False)
-    return np.maximum(values, 0), vectors, root

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import numpy as np
 
 Corner = tuple[int, int]
+UNFINISHED: set[Path] = set()  # files to remove where the program ends at once
 
 
 @contextmanager
@@ -24,13 +26,15 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"A file is written into a folder that exists, and {os.fspath(path)!r} is none such.")
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    new = path.with_name(f".{path.name}.{uuid4().hex}.new")
+    UNFINISHED.add(new)
     try:
         with new.open("wb") as file:
             yield file
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+        UNFINISHED.discard(new)
 
 
 @contextmanager
@@ -38,17 +42,21 @@ def described_file(
     path: str | os.PathLike, version: int, what: str, writer: str
 ) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
     """The header and the arrays of an .npz file of ours; what goes wrong with them is an error about the file."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{os.fspath(path)}: is no file. Give the path of a {what}.")
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            if any(member.compress_type for member in file.zip.infolist()):
+                raise ValueError("its arrays are compressed, as we write none")
             header = json.loads(str(file["header"]))
             arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
         if header["widelimit"] != version:
             raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {version}")
         yield header, arrays
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
+    except (PermissionError, MemoryError):
         raise
     except Exception as error:
-        reason = f": {error}" if type(error) is ValueError and "pickle" not in str(error) else ""
+        reason = f": {str(error).rstrip('.')}" if type(error) is ValueError and "pickle" not in str(error) else ""
         raise ValueError(
             f"{os.fspath(path)!r} is no {what} that can be read{reason}. Give a file that {writer} wrote, whole."
         ) from error

@@ -169,7 +169,9 @@ def leave_one_out(state: RidgeState, penalties: Any, blocks: Iterable[tuple[Any,
             residual = y - z @ (inverse[:, None] * turned)
             # a row that alone decides its direction is learned by heart, and says nothing of others
             errors[i] += w @ np.sum((residual / left[:, None]) ** 2, 1) if np.all(left > least) else np.inf
-    if not np.isclose(rows, state.rows) or not np.allclose(squares, state.squares):
+    if not np.isclose(rows, state.rows) or not np.allclose(
+        squares, state.squares, atol=1e-6 * np.max(squares, initial=0)
+    ):
         raise ValueError(
             f"The state is of {state.rows:g} rows, and the blocks have {rows:g}, or other ones. Give the same rows, with the "
             "same weights."
@@ -263,7 +265,10 @@ def _number(folds: Any) -> str:
 
 def penalties_of(given: Any) -> np.ndarray:
     """Penalties, one or several, checked."""
-    penalties = np.atleast_1d(np.asarray(given, np.float64))
+    try:
+        penalties = np.atleast_1d(np.asarray(given, np.float64))
+    except (TypeError, ValueError):
+        penalties = np.empty(0)
     if penalties.ndim != 1 or not len(penalties) or not (np.all(np.isfinite(penalties)) and np.all(penalties >= 0)):
         raise ValueError(f"penalties are numbers of 0 or more, not {given!r}.")
     return penalties

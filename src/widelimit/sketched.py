@@ -35,6 +35,7 @@ _KINDS: dict[str, type[Sketch]] = {
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _FORMAT = 1
+_MOST = 2**24  # columns of a map in a file
 
 
 def _start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features:
@@ -351,6 +352,7 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
         widths = Widths(1, True)
         return Part(_outline(net, shape, get, sketch, widths), None, None, get, sketch, widths)
     draw = _draw if _is_traced(key) else _drawn
+    key, for_signs = jax.random.split(key)
     polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
         kind = sketch if isinstance(sketch, Cosine) else Cosine()
@@ -359,9 +361,9 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
         columns = _columns(layer, shape, "nngp", kind, widths)
         if columns <= features or isinstance(sketch, Cosine):
             drawn = draw(layer, key, shape, "nngp", kind, widths)
-            return Part(drawn, _mixed(key, columns, features), polynomial, get, kind, widths)
+            return Part(drawn, _mixed(for_signs, columns, features), polynomial, get, kind, widths)
     widths = planned(net, shape, features, get, sketch)
-    mixed = _mixed(key, _columns(net, shape, get, sketch, widths), features)
+    mixed = _mixed(for_signs, _columns(net, shape, get, sketch, widths), features)
     return Part(draw(net, key, shape, get, sketch, widths), mixed, None, get, sketch, widths)
 
 
@@ -369,7 +371,7 @@ def _mixed(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
     """Signs S with the mean of S S^T the identity: (phi S) . (phi' S) is phi . phi' on average."""
     if columns <= features:
         return None
-    signs = jax.random.rademacher(jax.random.fold_in(key, 1), (columns, features), jnp.float32)
+    signs = jax.random.rademacher(key, (columns, features), jnp.float32)
     return signs * features**-0.5
 
 
@@ -418,6 +420,8 @@ def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) 
     sketch, shape, parts = _heard(header["sketch"]), tuple(header["input_shape"]), []
     for part in header["parts"]:
         widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
+        if not widths.random <= max(header["columns"], _LEAST + 1) <= _MOST:
+            raise ValueError("its features are more than they can be")
         read = net, shape, part["get"]
         if part["whole"] is not None:
             power, polynomial_error, *coefficients = part["whole"]

@@ -1,8 +1,14 @@
 """`widelimit` on the command line."""
 
+import os
+import signal
+import sys
+
 import typer
 
 from .. import __version__
+from ..resumed import UNFINISHED
+from .common import INTERRUPTED
 from .compute import features, kernel
 from .learn import fit, predict
 from .look import activations, demo, info
@@ -12,6 +18,7 @@ app = typer.Typer(
     help="Infinitely wide neural networks: kernels, random features, and models of tables and images.",
     epilog="Exit codes: 0 done, 1 something was wrong with files, values or memory, 2 with the command line, 130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,4 +42,13 @@ def main_options(
 
 def main() -> None:
     """The entry point."""
+    signal.signal(signal.SIGINT, _leave)
     app()
+
+
+def _leave(*_: object) -> None:
+    """End at once: an exception may be lost in a callback of JAX, and threads that compile crash in an orderly end."""
+    for path in list(UNFINISHED):
+        path.unlink(missing_ok=True)
+    print("Interrupted. No output is left half written; a kernel goes on with the same command.", file=sys.stderr)
+    os._exit(INTERRUPTED)

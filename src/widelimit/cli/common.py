@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 import jax
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Shown
 
 from ..data import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
+from ..resumed import UNFINISHED
 
 FAILED, INTERRUPTED = 1, 130
 BUNDLED = "bundled:"
+_LARGEST = 1e100
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 Data = Annotated[
@@ -57,7 +61,6 @@ def command(run: Callable) -> Callable:
             _keep_programs()
             return run(*args, **kwargs)
         except KeyboardInterrupt:
-            note("Interrupted. Nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # whoever read our output, such as head, has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,7 +68,7 @@ def command(run: Callable) -> Callable:
             message = str(error) or type(error).__name__
             if isinstance(error, MemoryError):
                 message = f"Not enough memory. {message}"
-            Console(stderr=True).print(f"[bold red]Error:[/] {escaped(message)}", soft_wrap=True, highlight=False)
+            Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=True, highlight=False)
             raise typer.Exit(FAILED) from None
 
     return wrapped
@@ -84,14 +87,9 @@ def program_folder() -> str | None:
     return getattr(jax.config, "jax_compilation_cache_dir", None)
 
 
-def escaped(text: str) -> str:
-    """Text in which rich sees no markup."""
-    return text.replace("[", r"\[")
-
-
 def note(text: str) -> None:
     """A line for people, on standard error."""
-    Console(stderr=True).print(escaped(text), soft_wrap=True, highlight=False)
+    Console(stderr=True).print(escape(text), soft_wrap=True, highlight=False)
 
 
 def report(result: dict[str, Any], as_json: bool, title: str) -> None:
@@ -104,7 +102,7 @@ def report(result: dict[str, Any], as_json: bool, title: str) -> None:
     table.add_column(overflow="fold")
     for name, value in result.items():
         if value is not None:
-            table.add_row(name.replace("_", " "), escaped(_shown(value)))
+            table.add_row(name.replace("_", " "), escape(_shown(value)))
     Console().print(table)
 
 
@@ -142,16 +140,22 @@ def image_shape(text: str | None) -> tuple[int, ...] | None:
         raise ValueError(f"--image-shape is height,width,channels such as 32,32,3, not {text!r}.") from None
 
 
-def table_of(path: Path, target: str | None, drop: list[str], key: str | None, only: list[str] | None = None) -> Any:
+def table_of(path: Path, target: str | None, drop: list[str], key: str | None, only: list[str] | None = None) -> Table:
     """A table as `widelimit.data.read` gives it; with `only`, just these columns, in this order."""
     if str(path).startswith(BUNDLED):
         x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))
         if target not in (None, "target"):
             raise ValueError(f"{path}: its target is called 'target', not {target!r}.")
         y = np.asarray(classes)[y] if y.dtype.kind in "iu" and classes else y
-        return Table(x, y, tuple(names), "target")
+        unknown = [name for name in drop if name not in names]
+        if unknown:
+            raise ValueError(f"{path}: has no column {unknown[0]!r} to drop. It has {_shown(names)}.")
+        kept = [i for i, name in enumerate(names) if name not in drop]
+        return Table(x[:, kept], y, tuple(names[i] for i in kept), "target")
     if only is None or path.suffix in (".npy", ".npz"):
         return read(path, target, drop, key)
+    if drop:
+        raise ValueError("--drop has no use here: the columns are those that the model was fitted with. Leave it out.")
     found = list(columns_of(path))
     missing = [name for name in only if name not in found]
     if missing:
@@ -162,6 +166,21 @@ def table_of(path: Path, target: str | None, drop: list[str], key: str | None, o
     table = read(path, target, extra, key)
     order = [(table.names or ()).index(name) for name in only]
     return table._replace(x=table.x[:, order], names=tuple(only))
+
+
+def check_images(arch: str, x: np.ndarray, shape: str | None) -> None:
+    """Whether the network is known, and takes such inputs."""
+    if arch not in ARCHITECTURES:
+        raise ValueError(f"--arch is one of {', '.join(ARCHITECTURES)}, not {arch!r}.")
+    if arch != "fc" and x.ndim == 2 and shape is None:
+        raise ValueError(f"--arch {arch} takes images. Give --image-shape height,width,channels for flat rows.")
+
+
+def check_size(path: Path, x: np.ndarray) -> None:
+    """Whether squares of the numbers can be added up."""
+    largest = np.abs(x).max(initial=0)
+    if largest > _LARGEST:
+        raise ValueError(f"{path}: has a number of {largest:.3g}, too large to square. Scale the columns.")
 
 
 def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
@@ -178,7 +197,8 @@ def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
 @contextmanager
 def array_written_whole(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[np.ndarray]:
     """An .npy file to fill in, larger than memory if need be, that appears when it is full."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    new = path.with_name(f".{path.name}.{uuid4().hex}.new")
+    UNFINISHED.add(new)
     try:
         mapped = np.lib.format.open_memmap(new, "w+", dtype=dtype, shape=shape)
         yield mapped
@@ -187,6 +207,7 @@ def array_written_whole(path: Path, shape: tuple[int, ...], dtype: Any) -> Itera
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+        UNFINISHED.discard(new)
 
 
 def is_terminal() -> bool:

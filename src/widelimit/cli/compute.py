@@ -40,20 +40,22 @@ def features(
 
     Columns are taken as they are: standardise them before. The file appears when it is whole.
 
-      widelimit features table.csv --components 2048 --out features.npy
+        widelimit features table.csv --components 2048 --out features.npy
     """
     common.new_file(out, force, (".npy",))
     if save is not None:
         common.new_file(save, force, (".npz",))
     start = time.perf_counter()
-    table = common.table_of(data, target, drop, key)
-    if model is None:
+    loaded, about = (None, {}) if model is None else estimators.load(model, with_about=True)
+    table = common.table_of(data, target, drop, key, about.get("names"))
+    common.check_images(arch, table.x, image_shape)
+    if loaded is None:
         made: Any = estimators.NeuralFeatures(
             arch, activation=activation, depth=depth, W_std=W_std, b_std=b_std, kernel=kernel, n_components=components,
             image_shape=common.image_shape(image_shape), random_state=seed,
         ).fit(table.x)  # fmt: skip
     else:
-        made = estimators.load(model)
+        made = loaded
         if not isinstance(made, estimators.NeuralFeatures):
             raise ValueError(f"{model}: holds {type(made).__name__}, not a map of `widelimit features --save`.")
     made.progress = common.is_terminal() and not as_json
@@ -65,7 +67,7 @@ def features(
             done += len(block)
     made.progress = False
     if save is not None:
-        estimators.save(made, save)
+        estimators.save(made, save, about={"names": None if table.names is None else list(table.names)})
     report(
         {"rows": shape[0], "components": shape[1], "dtype": np.dtype(dtype).name, "seconds": time.perf_counter() - start,
          "features": out, "map": save}, as_json, "Features",
@@ -96,16 +98,21 @@ def kernel(
     Columns are taken as they are: standardise them before. The file appears when it is whole; the same command after a kill
     goes on where it was.
 
-      widelimit kernel table.csv --activation relu --depth 2 --out kernel.npy
+        widelimit kernel table.csv --activation relu --depth 2 --out kernel.npy
     """
     common.new_file(out, force, (".npy",))
     start = time.perf_counter()
     tables = [common.table_of(path, target, drop, key).x for path in (data, other) if path is not None]
     shape = common.image_shape(image_shape)
-    if shape is not None:
+    common.check_images(arch, tables[0], image_shape)
+    if shape is not None and any(x[0].size != np.prod(shape) for x in tables if len(x)):
+        raise ValueError(
+            f"--image-shape {image_shape} has {np.prod(shape)} numbers, and rows have {tables[0][0].size}."
+        )
+    if arch == "fc":  # of all numbers of an image
+        tables = [x.reshape(len(x), -1) for x in tables]
+    elif shape is not None:
         tables = [x.reshape(len(x), *shape) for x in tables]
-    if tables[0].ndim == 2 and arch != "fc":
-        raise ValueError(f"--arch {arch} takes images. Give --image-shape height,width,channels for flat rows.")
     net = network(arch, activation, depth, W_std, b_std, None)
     first, second = tables[0], tables[1] if other is not None else None
     found = net.kernel(first, second, which, memory=memory, progress=common.is_terminal() and not as_json, out=out)

@@ -1,5 +1,6 @@
 """`widelimit fit` and `widelimit predict`."""
 
+import csv
 import sys
 import time
 from pathlib import Path
@@ -13,12 +14,12 @@ from sklearn.preprocessing import StandardScaler
 
 from .. import estimators
 from ..data import write
+from ..data.tables import SUFFIXES
 from . import common
 from .common import command, report
 
 _EXACT_ROWS = 4000  # more go by features
 _CLASSES = 20  # distinct whole numbers that are taken for classes
-_FILE_VERSION = "widelimit"
 
 
 @command
@@ -35,7 +36,7 @@ def fit(
     holdout: Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")] = 0.2,
     components: Annotated[int, typer.Option(help="Random features of the sketched method.")] = 4096,
     penalty: Annotated[
-        str, typer.Option(help="Ridge penalty: a number, loo, gcv or folds; auto takes loo, or gcv if sketched.")
+        str, typer.Option(help="Ridge penalty: a number, or how to choose it: auto, loo, gcv, folds.")
     ] = "auto",
     standardize: Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")] = True,
     arch: common.Arch = "fc",
@@ -56,7 +57,7 @@ def fit(
     A part of the rows is kept apart, the model fitted to the others is scored on it, and the model that is written is fitted to
     all rows. The ridge penalty is chosen on training rows alone.
 
-      widelimit fit iris.csv --target species --out iris.npz
+        widelimit fit iris.csv --target species --out iris.npz
     """
     common.new_file(out, force, (".npz",))
     _among("--task", task, ("auto", "classify", "regress"))
@@ -69,13 +70,15 @@ def fit(
     table = common.table_of(data, target, drop, key)
     if table.y is None:
         raise ValueError(f"{data}: has no array y. Say which to learn with --target.")
+    common.check_images(arch, table.x, image_shape)
+    common.check_size(data, table.x)
     if len(table.x) < 2:
         raise ValueError(f"{data}: has {len(table.x)} rows, and two are needed at least.")
     classify = _is_classes(table.y) if task == "auto" else task == "classify"
     exact = len(table.x) <= _EXACT_ROWS if method == "auto" else method == "exact"
     options: dict[str, Any] = {
         "arch": arch, "activation": activation, "depth": depth, "W_std": W_std, "b_std": b_std, "kernel": kernel,
-        "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty, exact), "progress": not as_json,
+        "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty), "progress": not as_json,
     }  # fmt: skip
     if not exact:
         options |= {"n_components": components, "random_state": seed}
@@ -114,7 +117,10 @@ def predict(
         typer.Option("--out", "-o", help="Where to write: .csv, .parquet, .npz; else CSV to standard output."),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Also the estimated probability of every class.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Also the standard deviation; of exact regressors.")] = False,
+    std: Annotated[
+        bool,
+        typer.Option("--std", help="Also the standard deviation of a new target, noise included; of exact regressors."),
+    ] = False,
     score: Annotated[bool, typer.Option("--score", help="DATA has the target too: score the predictions.")] = False,
     drop: common.Drop = [],  # noqa: B006
     key: common.Key = None,
@@ -125,10 +131,10 @@ def predict(
 
     Columns are found by the names the model was fitted with; others are left aside.
 
-      widelimit predict iris.npz new.csv --out predictions.csv
+        widelimit predict iris.npz new.csv --out predictions.csv
     """
     if out is not None:
-        common.new_file(out, force)
+        common.new_file(out, force, SUFFIXES)
     fitted, about = estimators.load(model, with_about=True)
     if not hasattr(fitted, "predict"):
         raise ValueError(
@@ -147,7 +153,9 @@ def predict(
     last.progress = common.is_terminal() and not as_json
     columns: dict[str, Any] = {}
     if std:
-        values, deviations = fitted.predict(table.x, return_std=True)
+        values, of_function = fitted.predict(table.x, return_std=True)
+        noise = last.scale_ * last.penalty_  # a variance for each output
+        deviations = np.sqrt(of_function**2 + (noise[0] if values.ndim == 1 else noise))
         columns = {**_columns("prediction", values), **_columns("std", deviations)}
     else:
         columns = _columns("prediction", fitted.predict(table.x))
@@ -173,9 +181,9 @@ def _among(option: str, value: str, known: tuple[str, ...]) -> None:
         raise ValueError(f"{option} is one of {', '.join(known)}, not {value!r}.")
 
 
-def _penalty(text: str, exact: bool) -> Any:
+def _penalty(text: str) -> Any:
     if text == "auto":
-        return "loo" if exact else "gcv"
+        return "auto"
     if text in ("loo", "gcv", "folds"):
         return text
     try:
@@ -210,8 +218,6 @@ def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _to_stdout(columns: dict[str, np.ndarray]) -> None:
-    import csv
-
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))

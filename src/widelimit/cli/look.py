@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__, dual, dual_slope
-from ..activations import CATALOGUE, named
+from .. import __version__
+from ..activations import CATALOGUE, dual, dual_slope, named
 from . import common
 from .common import command, report
 
@@ -33,10 +33,10 @@ def activations(
 ) -> None:
     """The kernels that activations make: dual, slope and spectrum.
 
-    The dual k(c) = E[f(u) f(v)] for normal u, v of deviation --std and cosine c is what a layer makes of the NNGP; the slope
-    k'(c) = E[f'(u) f'(v)] is the factor of the NTK. The spectrum is how much of k(1) is of each degree in c.
+    The dual k(c) = E f(u) f(v) for normal u, v of deviation --std and cosine c is what a layer makes of the NNGP; the slope
+    k'(c) = E f'(u) f'(v) is the factor of the NTK. The spectrum is how much of k(1) is of each degree in c.
 
-      widelimit activations gelu relu erf --plot activations.png
+        widelimit activations gelu relu erf --plot activations.png
     """
     if plot is not None:
         common.new_file(plot, force, (".png", ".svg", ".pdf"))

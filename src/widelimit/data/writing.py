@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ..resumed import written_whole
 from .asking import needed
 from .tables import suffix_of
 from .text import is_number
@@ -34,13 +35,8 @@ def write(path: str | os.PathLike, columns: Mapping[str, Any], overwrite: bool =
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
     if path.is_dir() or (path.exists() and not overwrite):
         raise FileExistsError(f"{path}: exists. Choose another name, or say overwrite=True for a file to replace.")
-    new = path.with_name(path.name + ".new")
-    try:
-        with new.open("wb") as file:
-            _WRITERS[suffix](file, arrays)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    with written_whole(path) as file:
+        _WRITERS[suffix](file, arrays)
 
 
 def _array(path: Path, name: str, values: Any) -> np.ndarray:

@@ -3,14 +3,13 @@
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..described import whole
-from ..kernel_ridge import kernel_ridge
-from .inputs import Neural, with_parameters
-from .sketched_ridge import _weights
+from ..kernel_ridge import Decomposition, decomposed, kernel_ridge
+from ..ridge import effective_rows
+from .inputs import Neural, checked_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
 
@@ -27,8 +26,8 @@ _PARAMETERS = """
     W_std, b_std : standard deviations of weights and biases, in every layer.
     net : a network of widelimit in place of all these.
     kernel : "ntk" or "nngp".
-    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "loo", leave-one-out, exactly; "gcv",
-        generalised cross-validation; "folds", `folds` of them.
+    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto" or "loo", leave-one-out, exactly;
+        "gcv", generalised cross-validation; "folds", `folds` of them. The targets' mean is that of all rows throughout.
     penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
     image_shape : (height, width, channels) where images come as flat rows.
     scale_rows : bring every row, or image, to a mean square of 1 first.
@@ -37,7 +36,8 @@ _PARAMETERS = """
     Attributes
     ----------
     X_fit_ : the training rows. dual_coef_ : coefficients of K(x, X_fit_). intercept_ : the targets' mean. penalty_, penalties_,
-    scores_ : the penalty, those tried, and their scores, lower is better. net_ : the network.
+    scores_ : the penalty, those tried, and their scores, lower is better. net_ : the network. classes_ : of a classifier.
+    scale_ : of a regressor, the number by which the kernel is multiplied to make the targets most likely, for each output.
     """
 
 
@@ -45,7 +45,7 @@ class NeuralKernelRidge(Neural):
     """What classifier and regressor share."""
 
     def __init__(
-        self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="loo",
+        self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="auto",
         penalties=None, folds=5, image_shape=None, scale_rows=False, progress=False,
     ):  # fmt: skip
         self.arch = arch
@@ -62,24 +62,31 @@ class NeuralKernelRidge(Neural):
         self.scale_rows = scale_rows
         self.progress = progress
 
-    def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> np.ndarray:
-        """Sets the solution, and gives the kernel matrix."""
+    def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> tuple[Decomposition, np.ndarray]:
+        """Sets the solution, and gives the kernel's decomposition and the weights."""
         choice = Choice(self.penalty, self.penalties).checked()
-        w = np.ones(len(X)) if sample_weight is None else _weights(sample_weight, X)
-        total = max(w.sum(), 1e-300)
+        w = np.ones(len(X)) if sample_weight is None else checked_weights(sample_weight, X)
+        self.kernel_, self.scale_rows_ = self.kernel, self.scale_rows
         K = self._kernel(X)
-        self.intercept_ = w @ targets / total
-        self.penalties_ = choice.values(w @ np.diag(K) / total)
+        self.intercept_ = w @ targets / w.sum()
+        self.penalties_ = choice.values(w @ np.diag(K) / effective_rows(w).sum())
         by = choice.by(len(X), whole("folds", self.folds, least=2))
-        path = kernel_ridge(K, targets - self.intercept_, self.penalties_, w, by)
+        found = decomposed(K, w)
+        path = kernel_ridge(K, targets - self.intercept_, self.penalties_, w, by, found)
         self.X_fit_, self.dual_coef_, self.scores_ = X, path.coefficients[path.chosen], path.scores
         self.penalty_ = float(self.penalties_[path.chosen])
-        return K
+        return found, w
 
     def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
         large = self.progress and max(len(x1), 0 if x2 is None else len(x2)) > 512
         x2 = None if x2 is None else self._prepared(x2)
-        return self.net_.kernel(self._prepared(x1), x2, get=self.kernel, **({"progress": True} if large else {}))
+        K = self.net_.kernel(self._prepared(x1), x2, get=self.kernel_, **({"progress": True} if large else {}))
+        if not np.all(np.isfinite(K)):
+            raise ValueError(
+                f"The kernel of these rows is not finite: X goes up to {np.abs(x1).max():.3g}, W_std is {self.W_std}. "
+                "Scale the rows, by a StandardScaler or scale_rows=True, or give a smaller W_std."
+            )
+        return K
 
     def _values(self, X: Any) -> np.ndarray:
         """(n, outputs)."""
@@ -112,15 +119,10 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
         X, y = self._start(X, y, multi_output=True, y_numeric=True)
         self.one_output_ = y.ndim == 1
         targets = numeric_targets(y)
-        K = self._solve(X, targets, sample_weight)
-        self.root_ = np.ones(len(X)) if sample_weight is None else np.sqrt(_weights(sample_weight, X))
-        symmetric = self.root_[:, None] * K.astype(np.float64) * self.root_
-        shift = max(self.penalty_, len(K) * np.finfo(K.dtype).eps * np.trace(symmetric) / len(K))
-        self.factor_ = linalg.cholesky(symmetric + shift * np.eye(len(K)), lower=True)
+        found, w = self._solve(X, targets, sample_weight)
+        self.half_ = found.half(self.penalty_)
         # the maximum of the likelihood: y^T (K + penalty)^-1 y / n
-        self.scale_ = np.sum((targets - self.intercept_) * self.dual_coef_, axis=0) / max(
-            np.count_nonzero(self.root_), 1
-        )
+        self.scale_ = np.sum((targets - self.intercept_) * self.dual_coef_, axis=0) / effective_rows(w).sum()
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -136,7 +138,6 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
         X = self._again(X)
         cross = self._kernel(X, self.X_fit_).astype(np.float64)
         mean = cross @ self.dual_coef_ + self.intercept_
-        half = linalg.solve_triangular(self.factor_, (cross * self.root_).T, lower=True)
-        own = self.net_.kernel(self._prepared(X), get=self.kernel, diagonal=True)
-        std = np.sqrt(np.maximum(own - np.sum(half**2, axis=0), 0)[:, None] * self.scale_)
+        own = self.net_.kernel(self._prepared(X), get=self.kernel_, diagonal=True)
+        std = np.sqrt(np.maximum(own - np.sum((cross @ self.half_) ** 2, axis=1), 0)[:, None] * self.scale_)
         return (mean[:, 0], std[:, 0]) if self.one_output_ else (mean, std)

@@ -13,13 +13,15 @@ from ..described import whole
 from ..sketched import FeatureMap
 from .inputs import Neural
 
+_MOST = 2**20  # components, whose products alone would take 8 TiB
+
 
 class Sketched(Neural):
     """An estimator on random features; subclasses have `n_components`, `random_state` and `progress`."""
 
     def _drawn(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        features = whole("n_components", self.n_components, least=1)
+        features = whole("n_components", self.n_components, least=1, most=_MOST)
         return self.net_.feature_map(jax.random.key(seed), self._input_shape(), features, self.kernel)
 
     def _feature_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
@@ -71,7 +73,7 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
     def fit(self, X: Any, y: Any = None) -> "NeuralFeatures":
         """Draw the map for inputs of this shape; of X, nothing else is used."""
         self._start(X)
-        self.map_ = self._drawn()
+        self.map_, self.scale_rows_ = self._drawn(), self.scale_rows
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -86,7 +88,7 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        return self.map_.columns
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -43,10 +43,11 @@ class ImageNormalizer(_OfRows):
         """The normalised images."""
         check_is_fitted(self)
         x, shape = self._flat(X, reset=False)
-        wide = x.astype(np.float64) - x.mean(axis=1, keepdims=True, dtype=np.float64)
+        largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float64)
+        wide = x / np.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
+        wide = wide - wide.mean(axis=1, keepdims=True)
         size = np.linalg.norm(wide, axis=1, keepdims=True)
-        # what is left of a constant image is rounding
-        flat = size <= 1e-12 * np.abs(x).max(axis=1, keepdims=True, initial=0) * np.sqrt(x.shape[1])
+        flat = size <= 1e-12 * np.sqrt(x.shape[1])  # what is left of a constant image is rounding
         size = size / np.sqrt(x.shape[1]) if self.unit == "variance" else size
         return np.where(flat, 0, wide / np.where(flat, 1, size)).astype(x.dtype).reshape(shape)
 

@@ -6,22 +6,24 @@ and rescaled so that every kernel stays what it was: sets of similar widths shar
 
 from collections.abc import Callable
 from math import prod
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..activations import Activation
 from ..described import whole
 from ..layers import Flatten
 from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
+from ..precision import bucket
 
-ARCHITECTURES = {
-    "fc": lambda depth, *scales: fully_connected(depth, *scales),
-    "conv": lambda depth, *scales: conv_flatten(depth, *scales),
-    "resnet": lambda depth, *scales: residual_net(depth, *scales),
+ARCHITECTURES: dict[str, Callable[..., Network]] = {
+    "fc": fully_connected,
+    "conv": conv_flatten,
+    "resnet": residual_net,
     "myrtle5": lambda depth, *scales: myrtle(5, *scales),
     "myrtle7": lambda depth, *scales: myrtle(7, *scales),
     "myrtle10": lambda depth, *scales: myrtle(10, *scales),
@@ -38,6 +40,10 @@ def network(
         if not isinstance(net, Network):
             raise TypeError(f"net is a widelimit network, made by widelimit.serial(...), not {net!r}.")
         return net
+    scales: list[tuple[str, Any]] = [("W_std", W_std), ("b_std", 0.0 if b_std is None else b_std)]
+    for name, value in scales:
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+            raise ValueError(f"{name} is a finite number of 0 or more, not {value!r}.")
     if arch not in ARCHITECTURES:
         raise ValueError(f"arch is one of {', '.join(ARCHITECTURES)}, or give a network as net=, not {arch!r}.")
     if not isinstance(activation, Activation | str):
@@ -48,8 +54,8 @@ def network(
 
 
 def width_for(columns: int) -> int:
-    """The width to which tables of so many columns are filled up: 4, 8, ... 64, then multiples of 64."""
-    return max(4, 1 << (columns - 1).bit_length()) if columns <= 64 else -(-columns // 64) * 64
+    """The width to which tables of so many columns are filled up."""
+    return max(4, bucket(columns))
 
 
 def filled_up(x: np.ndarray) -> np.ndarray:
@@ -69,6 +75,14 @@ def scaled_rows(x: np.ndarray) -> np.ndarray:
     x = x / np.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
     size = np.sqrt(np.mean(x**2, axis=1, keepdims=True))
     return x / np.where(size > 0, size, 1)
+
+
+def checked_weights(given: Any, X: np.ndarray) -> np.ndarray:
+    """Weights of rows, or an error."""
+    w = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(w > 0):
+        raise ValueError("All weights are 0, and nothing is left to learn from.")
+    return w
 
 
 def with_parameters(text: str) -> Callable[[type], type]:
@@ -119,12 +133,17 @@ class Neural(BaseEstimator):
     def _shape_of(self, X: Any) -> tuple[int, ...] | None:
         given = self.image_shape
         if given is not None:
-            given = tuple(whole("Every side of image_shape", side, least=1) for side in given)
+            given = tuple(whole("Every side of image_shape", side, least=1) for side in np.atleast_1d(given).tolist())
             given = (*given, 1) if len(given) == 2 else given
             if len(given) != 3:
                 raise ValueError(
                     f"image_shape is (height, width, channels), or (height, width), not {self.image_shape!r}."
                 )
+        if getattr(X, "ndim", 2) == 3:
+            raise ValueError(
+                f"X has the shape {X.shape}: Found array with dim 3. Images are (n, height, width, channels): for grey ones, "
+                "X[..., None]."
+            )
         if getattr(X, "ndim", 2) != 4:
             return given
         shape = tuple(X.shape[1:])
@@ -137,7 +156,7 @@ class Neural(BaseEstimator):
 
     def _prepared(self, X: Any) -> np.ndarray:
         """Inputs of the network, of checked rows: scaled, filled up or folded to images."""
-        x = scaled_rows(X) if self.scale_rows else X
+        x = scaled_rows(X) if self.scale_rows_ else X
         return filled_up(x) if self.image_shape_ is None else x.reshape(-1, *self.image_shape_)
 
     def _again(self, X: Any) -> np.ndarray:

@@ -24,7 +24,7 @@ class NeuralKernel(Kernel):
     """
 
     def __init__(
-        self, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="nngp", W_std_bounds=(1e-2, 1e2),
+        self, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", W_std_bounds=(1e-2, 1e2),
         b_std_bounds=(1e-3, 1e2),
     ):  # fmt: skip
         self.activation = activation
@@ -61,7 +61,8 @@ class NeuralKernel(Kernel):
         parameters = [getattr(net.layers[0], name) for name in names]
         full = rows_from(x, 0, bucket(len(x)))
         value, slopes = in_own_precision(lambda x: _slopes(net, x, tuple(names), tuple(parameters), self.kernel), full)
-        return value[: len(x), : len(x)], np.moveaxis(slopes[:, : len(x), : len(x)], 0, -1)
+        # copies: scikit-learn adds to the diagonal in place, and what JAX gives is read-only
+        return value[: len(x), : len(x)].copy(), np.moveaxis(slopes[:, : len(x), : len(x)], 0, -1).copy()
 
     def diag(self, X: Any) -> np.ndarray:
         """K(x, x) of every row."""

@@ -29,6 +29,8 @@ from .sketched_ridge import SketchedRidge, SketchedRidgeClassifier, SketchedRidg
 from .stream import Choice, Solution, Stream, Sums
 
 _FORMAT = 1
+_MISSING = object()
+_NAMES = "feature_names_in_"
 _ESTIMATORS: dict[str, type[BaseEstimator]] = {
     kind.__name__: kind
     for kind in (
@@ -37,10 +39,27 @@ _ESTIMATORS: dict[str, type[BaseEstimator]] = {
     )
 }  # fmt: skip
 _TUPLES: dict[str, Any] = {kind.__name__: kind for kind in (Choice, RidgeState, Solution, Sums)}
-_FITTED = {
-    "image_shape_", "net_", "map_", "stream_", "classes_", "multilabel_", "one_output_", "n_features_in_",
-    "feature_names_in_", "intercept_", "penalties_", "X_fit_", "dual_coef_", "scores_", "penalty_", "root_", "factor_",
-    "scale_", "mean_", "var_", "n_samples_seen_", "whitening_",
+_TABLE = {"n_features_in_": int}
+_OF_ROWS = {**_TABLE, "net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+_OF_FEATURES = {**_OF_ROWS, "map_": FeatureMap}
+_EXACT = {
+    **_OF_ROWS, "kernel_": str, "X_fit_": np.ndarray, "dual_coef_": np.ndarray, "intercept_": np.ndarray,
+    "penalty_": float, "penalties_": np.ndarray, "scores_": np.ndarray,
+}  # fmt: skip
+_CLASSES = {"classes_": np.ndarray, "multilabel_": bool}
+# What a fitted estimator consists of; `feature_names_in_` where it had any.
+_FITTED: dict[str, dict[str, Any]] = {
+    "ZCA": {**_TABLE, "mean_": np.ndarray, "whitening_": np.ndarray},
+    "ImageNormalizer": _TABLE,
+    "StandardScaler": {
+        **_TABLE, "mean_": np.ndarray | None, "var_": np.ndarray | None, "scale_": np.ndarray | None,
+        "n_samples_seen_": int | float | np.ndarray,
+    },
+    "NeuralFeatures": _OF_FEATURES,
+    "SketchedRidgeClassifier": {**_OF_FEATURES, **_CLASSES, "stream_": Stream},
+    "SketchedRidgeRegressor": {**_OF_FEATURES, "one_output_": bool, "stream_": Stream},
+    "NeuralKernelClassifier": {**_EXACT, **_CLASSES},
+    "NeuralKernelRegressor": {**_EXACT, "one_output_": bool, "half_": np.ndarray, "scale_": np.ndarray},
 }  # fmt: skip
 
 
@@ -65,13 +84,15 @@ def load(path: str | os.PathLike, with_about: bool = False) -> Any:
 
     Nothing in the file is executed.
     """
-    with described_file(path, _FORMAT, "model", "widelimit.estimators.save") as (header, arrays):
+    with described_file(path, _FORMAT, "model", "`widelimit fit` or widelimit.estimators.save") as (header, arrays):
         if "model" not in header:
             raise ValueError("it holds a feature map, which widelimit.load_features reads")
         model = _Reader(arrays).heard(header["model"])
         if not isinstance(model, BaseEstimator):
             raise ValueError("it holds no estimator")
         for part in [part for _, part in model.steps] if isinstance(model, Pipeline) else [model]:
+            if type(part).__name__ not in _FITTED:
+                raise ValueError("a step of it is no estimator")
             _check(part)
         about = header["about"]
         if not isinstance(about, dict):
@@ -80,7 +101,10 @@ def load(path: str | os.PathLike, with_about: bool = False) -> Any:
 
 
 def _check(model: Any) -> None:
-    """Whether the arrays of a model fit together: a file may have been changed by hand."""
+    """Whether the parts of a model fit together: a file may have been changed by hand."""
+    for name, kind in _FITTED[type(model).__name__].items():
+        if not isinstance(getattr(model, name, _MISSING), kind):
+            raise ValueError(f"its {name} is missing, or of another kind")
     columns = model.n_features_in_
     names = getattr(model, "feature_names_in_", None)
     shapes: list[tuple[Any, tuple[int, ...]]] = [] if names is None else [(names, (columns,))]
@@ -89,14 +113,14 @@ def _check(model: Any) -> None:
     elif isinstance(model, StandardScaler):
         shapes += [(array, (columns,)) for array in (model.mean_, model.scale_) if array is not None]
     elif isinstance(model, Neural):
+        model._network()
         outputs = _outputs(model)
         if isinstance(model, Sketched):
-            features, drawn = model.n_components, model.map_
-            if (drawn.input_shape, drawn.columns) != (model._input_shape(), features):
+            if model.map_.input_shape != model._input_shape():
                 raise ValueError("its features are of other inputs")
             if isinstance(model, SketchedRidge):
                 found: Any = model.stream_.found
-                shapes += [(found.coef, (features, outputs)), (found.intercept, (outputs,))]
+                shapes += [(found.coef, (model.map_.columns, outputs)), (found.intercept, (outputs,))]
         else:
             rows = len(model.X_fit_)
             shapes += [
@@ -105,9 +129,12 @@ def _check(model: Any) -> None:
                 (model.intercept_, (outputs,)),
             ]
             if isinstance(model, NeuralKernelRegressor):
-                shapes += [(model.factor_, (rows, rows)), (model.root_, (rows,)), (model.scale_, (outputs,))]
-    if any(array.shape != shape for array, shape in shapes):
-        raise ValueError("its arrays do not fit together")
+                shapes += [(model.half_, (rows, rows)), (model.scale_, (outputs,))]
+    for array, shape in shapes:
+        if np.shape(array) != shape:
+            raise ValueError("its arrays do not fit together")
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError("its arrays hold NaN or infinity")
 
 
 def _outputs(model: Any) -> int:
@@ -165,28 +192,28 @@ class _Writer:
         raise TypeError(f"A model file holds arrays of numbers and texts, not of {value.dtype}.")
 
     def _of_stream(self, stream: Stream) -> Any:
-        kept: dict[str, Any] = {"rows": None, "sums": []}
+        kept: dict[str, Any] = {"rows": None, "sums": [], "shift": None}
         if self.resumable:
             rows = None if stream.rows is None else [[phi, y, w] for phi, y, w in stream.rows]
-            kept = {"rows": self.said(rows), "sums": self.said(stream.sums)}
+            kept = {"rows": self.said(rows), "sums": self.said(stream.sums), "shift": self.said(stream.shift)}
         return {
             **kept, "features": stream.features, "outputs": stream.outputs, "choice": self.said(stream.choice),
             "folds": int(stream.folds), "count": stream.count, "found": self.said(stream.solution()),
         }  # fmt: skip
 
     def _of_estimator(self, model: BaseEstimator) -> Any:
-        name = type(model).__name__
+        kind = type(model).__name__
         if isinstance(model, Pipeline):
             return {
                 "pipeline": [[step, self.said(part)] for step, part in model.steps if part not in (None, "passthrough")]
             }
-        if _ESTIMATORS.get(name) is not type(model):
+        if _ESTIMATORS.get(kind) is not type(model):
             raise TypeError(
-                f"{name} cannot be saved. A model file holds {', '.join(_ESTIMATORS)}, or a Pipeline of them."
+                f"{kind} cannot be saved. A model file holds {', '.join(_ESTIMATORS)}, or a Pipeline of them."
             )
-        fitted = {name: value for name, value in vars(model).items() if name in _FITTED}
+        fitted = {name: value for name, value in vars(model).items() if name in (*_FITTED[kind], _NAMES)}
         return {
-            "estimator": name,
+            "estimator": kind,
             "parameters": {key: self.said(value) for key, value in model.get_params(deep=False).items()},
             "fitted": {key: self.said(value) for key, value in fitted.items()},
         }
@@ -211,7 +238,7 @@ class _Reader:
             ("map", lambda: rebuilt_map(said["map"], [self.arrays[i] for i in said["arrays"]], from_json)),
             ("stream", lambda: self._of_stream(said["stream"])),
             ("tuple", lambda: _TUPLES[said["tuple"]](*(self.heard(v) for v in said["values"]))),
-            ("array", lambda: self._finite(self.arrays[said["array"]])),
+            ("array", lambda: self.arrays[said["array"]]),
             ("objects", lambda: _objects(self.heard(said["objects"]), said["shape"])),
             ("items", lambda: tuple(self.heard(v) for v in said["items"])),
             ("pipeline", lambda: Pipeline([(str(step), self.heard(part)) for step, part in said["pipeline"]])),
@@ -221,15 +248,11 @@ class _Reader:
                 return read()
         raise ValueError(f"it has a part of an unknown kind, {sorted(said)[:3]}")
 
-    def _finite(self, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "O" or (array.dtype.kind == "f" and not np.all(np.isfinite(array))):
-            raise ValueError("its arrays hold NaN or infinity")
-        return array
-
     def _of_stream(self, said: dict[str, Any]) -> Stream:
         stream = Stream(int(said["features"]), int(said["outputs"]), self.heard(said["choice"]), int(said["folds"]))
         rows = self.heard(said["rows"])
         stream.rows = None if rows is None else [(phi, y, w) for phi, y, w in rows]
+        stream.shift = self.heard(said["shift"])
         stream.sums, stream.count, stream.found = (
             self.heard(said["sums"]) or [],
             int(said["count"]),
@@ -240,17 +263,16 @@ class _Reader:
     def _of_estimator(self, said: dict[str, Any]) -> BaseEstimator:
         model = _ESTIMATORS[said["estimator"]](**{key: self.heard(value) for key, value in said["parameters"].items()})
         for name, value in said["fitted"].items():
-            if name not in _FITTED:
+            if name not in (*_FITTED[said["estimator"]], _NAMES):
                 raise ValueError(f"it has an unknown attribute {name!r}")
             setattr(model, name, self.heard(value))
-        if isinstance(model, SketchedRidge):
-            model.stream_.folds, model.stream_.choice = model.folds, Choice(model.penalty, model.penalties)
         return model
 
 
 def _activation(net: Network) -> Activation:
     (layer,) = net.layers
-    assert isinstance(layer, Nonlinearity)
+    if not isinstance(layer, Nonlinearity):
+        raise ValueError("an activation of it is none")
     return layer.activation
 
 

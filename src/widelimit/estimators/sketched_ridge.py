@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..described import whole
 from .features import Sketched
-from .inputs import with_parameters
+from .inputs import checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
 from .targets import Classes, numeric_targets
 
@@ -27,8 +27,9 @@ _PARAMETERS = """
     net : a network of widelimit in place of all these.
     kernel : "ntk" or "nngp".
     n_components : the number of features.
-    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "gcv", generalised cross-validation,
-        from sums alone; "loo", leave-one-out, exactly, which looks at the rows twice; "folds", `folds` of them.
+    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto", leave-one-out while rows are fewer
+        than features, and from then on "gcv", generalised cross-validation, from sums alone; "loo", leave-one-out, exactly,
+        which looks at the rows twice; "folds", `folds` of them. The targets' mean is that of all rows throughout.
     penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
     image_shape : (height, width, channels) where images come as flat rows.
     scale_rows : bring every row, or image, to a mean square of 1 first.
@@ -47,7 +48,7 @@ class SketchedRidge(Sketched):
 
     def __init__(
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
-        penalty="gcv", penalties=None, folds=5, image_shape=None, scale_rows=False, random_state=None, progress=False,
+        penalty="auto", penalties=None, folds=5, image_shape=None, scale_rows=False, random_state=None, progress=False,
     ):  # fmt: skip
         self.arch = arch
         self.activation = activation
@@ -68,7 +69,7 @@ class SketchedRidge(Sketched):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Draw the features and solve on all rows."""
         X, targets = self._first(X, y)
-        w = None if sample_weight is None else _weights(sample_weight, X)
+        w = None if sample_weight is None else checked_weights(sample_weight, X)
         self._begin(targets.shape[1])
         if len(X) >= self.n_components:
             self.stream_.gather()
@@ -78,11 +79,11 @@ class SketchedRidge(Sketched):
         return self
 
     def _partial_fit(self, X: Any, targets: np.ndarray, sample_weight: Any) -> None:
-        w = None if sample_weight is None else _weights(sample_weight, X)
+        w = None if sample_weight is None else checked_weights(sample_weight, X)
         if self.stream_.rows is None and not self.stream_.sums:
             raise ValueError(
                 "The rows of the fit, or their sums, were not saved with this model, so it cannot learn more. Save it with "
-                "save(path, resumable=True)."
+                "save(model, path, resumable=True)."
             )
         if targets.shape[1] != self.stream_.outputs:
             raise ValueError(f"y has {targets.shape[1]} outputs, and the first rows had {self.stream_.outputs}.")
@@ -90,9 +91,9 @@ class SketchedRidge(Sketched):
             self.stream_.add(*block)
 
     def _begin(self, outputs: int) -> None:
-        self.map_ = self._drawn()
-        choice = Choice(self.penalty, self.penalties)
-        self.stream_ = Stream(self.n_components, outputs, choice, whole("folds", self.folds, least=2))
+        choice, folds = Choice(self.penalty, self.penalties).checked(), whole("folds", self.folds, least=2)
+        self.map_, self.scale_rows_ = self._drawn(), self.scale_rows
+        self.stream_ = Stream(self.n_components, outputs, choice, folds)
 
     def _rows(self, X: np.ndarray, targets: np.ndarray, w: np.ndarray | None) -> Iterator[Block]:
         start = 0
@@ -191,7 +192,3 @@ class SketchedRidgeClassifier(Classes, ClassifierMixin, SketchedRidge):
             targets = self._coded(y)
         self._partial_fit(X, targets, sample_weight)
         return self
-
-
-def _weights(given: Any, X: np.ndarray) -> np.ndarray:
-    return _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)

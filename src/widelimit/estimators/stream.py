@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernel_ridge import kernel_ridge
-from ..ridge import RidgeState, cross_validate, empty, leave_one_out, merge, solve, update
+from ..ridge import RidgeState, cross_validate, effective_rows, empty, leave_one_out, merge, penalties_of, solve, update
 
-# Of the kernel's mean diagonal: from where rounding of float32 begins to where nothing is learned.
+# Of the kernel's mean diagonal: from where rounding of float32 begins to where few rows teach nothing.
 PENALTIES = tuple(float(p) for p in np.logspace(-7, 3, 31))
 Block = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
@@ -29,7 +29,11 @@ class Solution(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """How the penalty is chosen: a number, "loo", "gcv" or a number of folds; from the grid, or a share of the diagonal."""
+    """How the penalty is chosen: a number, "auto", "loo", "gcv" or "folds"; from the grid, or shares of the diagonal.
+
+    "auto" is leave-one-out where the rows are at hand, and generalised cross-validation from sums: with as many features as
+    rows the latter is drawn to the smallest penalties, where it is a quotient of two small numbers.
+    """
 
     penalty: Any
     grid: Any
@@ -37,12 +41,19 @@ class Choice(NamedTuple):
     def checked(self) -> "Choice":
         """The same, or an error."""
         number = isinstance(self.penalty, int | float | np.number) and not isinstance(self.penalty, bool)
-        if self.penalty not in ("loo", "gcv", "folds") and not (number and 0 <= self.penalty < np.inf):
-            raise ValueError(f"penalty is a number of 0 or more, 'loo', 'gcv' or 'folds', not {self.penalty!r}.")
+        known = isinstance(self.penalty, str) and self.penalty in ("auto", "loo", "gcv", "folds")
+        if not known and not (number and 0 <= self.penalty < np.inf):
+            raise ValueError(
+                f"penalty is a number of 0 or more, 'auto', 'loo', 'gcv' or 'folds', not {self.penalty!r}."
+            )
+        if self.grid is not None:
+            penalties_of(self.grid)
         return self
 
     def by(self, rows: int, folds: int) -> Any:
         """The score for `kernel_ridge`, where few rows allow it."""
+        if self.penalty == "auto":
+            return "loo"
         if self.penalty != "folds":
             return self.penalty if isinstance(self.penalty, str) else "gcv"
         return min(folds, rows) if rows > 1 else "gcv"
@@ -57,7 +68,10 @@ class Choice(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What is kept of many rows: products, and sums by which to centre the targets."""
+    """What is kept of many rows: products, and sums by which to centre the targets.
+
+    Targets are less a fixed shift, near their mean: differences of the sums of large numbers would leave nothing.
+    """
 
     state: RidgeState
     phi: np.ndarray
@@ -84,15 +98,19 @@ class Stream:
     """The rows seen so far, and the solution on them, computed when it is asked for."""
 
     def __init__(self, features: int, outputs: int, choice: Choice, folds: int):
-        self.features, self.outputs, self.choice, self.folds = features, outputs, choice.checked(), folds
+        self.features, self.outputs, self.choice, self.folds = features, outputs, choice, folds
         self.rows: list[Block] | None = []
         self.sums: list[Sums] = []
         self.count = 0
+        self.shift: np.ndarray | None = None  # the mean of the first targets
         self.found: Solution | None = None
 
     def add(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> None:
-        """Take a block of rows in."""
+        """Take a block of rows in; those of weight 0 count for nothing."""
+        if w is not None and not np.all(w > 0):
+            phi, y, w = phi[w > 0], y[w > 0], w[w > 0]
         self.found = None
+        self.shift = y.mean(axis=0) if self.shift is None and len(y) else self.shift
         if self.rows is not None:
             self.rows.append((phi, y, w))
             self.count += len(y)
@@ -117,7 +135,7 @@ class Stream:
         for k in range(parts):
             own = slice((k - start) % parts, None, parts)
             if len(y[own]):
-                self.sums[k] = self.sums[k].plus(phi[own], y[own], None if w is None else w[own])
+                self.sums[k] = self.sums[k].plus(phi[own], y[own] - self.shift, None if w is None else w[own])
 
     def solution(self, again: Callable[[], Iterable[Block]] | None = None) -> Solution:
         """The solution on all rows; `again` gives them once more, for leave-one-out of more rows than features."""
@@ -131,15 +149,16 @@ class Stream:
         w = np.concatenate([np.ones(len(y)) if w is None else w for _, y, w in rows])
         mean = w @ y / max(w.sum(), 1e-300)
         K = phi @ phi.T
-        grid = self.choice.values(w @ np.diag(K) / max(w.sum(), 1e-300))
+        grid = self.choice.values(w @ np.diag(K) / max(effective_rows(w).sum(), 1))
         path = kernel_ridge(K, y - mean, grid, w, self.choice.by(len(y), self.folds))
         return Solution(phi.T @ path.coefficients[path.chosen], mean, grid[path.chosen], grid, path.scores)
 
     def _of_sums(self, again: Callable[[], Iterable[Block]] | None) -> Solution:
-        weight = max(sum(part.weight for part in self.sums), 1e-300)
-        mean = np.sum([part.y for part in self.sums], axis=0) / weight
+        mean = np.sum([part.y for part in self.sums], axis=0) / max(sum(part.weight for part in self.sums), 1e-300)
         states = [part.centred(mean) for part in self.sums]
-        grid = self.choice.values(sum(np.trace(state.gram) for state in states) / weight)
+        rows = max(sum(state.rows for state in states), 1)
+        grid = self.choice.values(sum(np.trace(state.gram) for state in states) / rows)
+        mean = mean + (0 if self.shift is None else self.shift)
         if self.choice.penalty == "folds":
             path = cross_validate(states, grid)
         elif self.choice.penalty == "loo":
@@ -148,7 +167,7 @@ class Stream:
                     f"penalty='loo' looks at every row a second time, and partial_fit has kept none of {self.count} rows, "
                     f"more than the {self.features} features. Use penalty='gcv', its approximation from sums, or 'folds'."
                 )
-            path = leave_one_out(merge(*states), grid, ((phi, y - mean, w) for phi, y, w in again()))
+            path = leave_one_out(merge(*states), grid, ((phi, y - mean, w) for phi, y, w in again() if len(y)))
         else:
             path = solve(merge(*states), grid)
         chosen = int(np.argmin(path.scores))

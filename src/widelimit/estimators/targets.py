@@ -27,12 +27,16 @@ class Classes(BaseEstimator):
         found = np.unique(column_or_1d(y))
         self.classes_ = found if classes is None else np.unique(np.asarray(classes))
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes at least, and y has one class: {found[0]!r}.")
+            raise ValueError(f"{type(self).__name__} needs two classes at least, and y has one class: {found[0]}.")
 
     def _coded(self, y: Any) -> np.ndarray:
         """The targets of labels, (n, columns)."""
         if self.multilabel_:
-            y = np.asarray(y)
+            y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+            if not np.all((y == 0) | (y == 1)):
+                raise ValueError(
+                    "Of several labels, y holds 0 and 1, and here other numbers too. Use (y > 0).astype(int)."
+                )
             if y.ndim != 2 or y.shape[1] != len(self.classes_):
                 raise ValueError(f"y has the shape {y.shape}, and the first rows had {len(self.classes_)} labels each.")
             return 2.0 * y - 1
@@ -40,8 +44,9 @@ class Classes(BaseEstimator):
         place = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[place] != y
         if np.any(unknown):
+            known = ", ".join(map(str, self.classes_[:10]))
             raise ValueError(
-                f"y has the class {y[np.argmax(unknown)]!r}, which is none of {list(self.classes_)[:10]}. Name all in the "
+                f"y has the class {y[np.argmax(unknown)]}, which is none of {known}. Name all in the "
                 "first partial_fit(X, y, classes=...)."
             )
         if len(self.classes_) == 2:
