@@ -150,6 +150,28 @@ METHODS: dict[str, tuple[Any, dict[str, Any], list[dict[str, Any]]]] = {
     "RBF-SVM, wider": (SVC, {}, GAUSSIAN + product(C=PENALTIES, gamma=(1 / 256, 1 / 64))),
 }
 RIVAL = "RBF-SVM"
+# What the defaults were chosen among, on the sets in `DEVELOPMENT`.
+CHOICES: dict[str, dict[str, Any]] = {
+    "gelu, depth 3, W 1, b 0.5, NTK": {},
+    "its NNGP": {"kernel": "nngp"},
+    "depth 1": {"depth": 1},
+    "depth 2": {"depth": 2},
+    "depth 5": {"depth": 5},
+    "erf": {"activation": "erf"},
+    "normalised Gaussian, depth 1": {"activation": "exp_normalized", "depth": 1},
+    "sine, depth 1": {"activation": "sin", "depth": 1},
+    "relu, W 1.4": {"activation": "relu", "W_std": 1.4},
+    "relu, W 1.4, NNGP": {"activation": "relu", "W_std": 1.4, "kernel": "nngp"},
+    "W 0.5": {"W_std": 0.5},
+    "W 2": {"W_std": 2.0},
+    "no bias": {"b_std": 0.0},
+    "no bias, erf": {"b_std": 0.0, "activation": "erf"},
+    "no bias, relu": {"b_std": 0.0, "activation": "relu"},
+    "rows of one length": {"scale_rows": True},
+    "rows of one length, erf": {"scale_rows": True, "activation": "erf"},
+    "penalty by 5 folds": {"penalty": "folds"},
+}
+METHODS |= {name: (NeuralKernelClassifier, choice, [{}]) for name, choice in CHOICES.items()}
 assert all(len(METHODS[name][2]) == CONFIGURATIONS for name in METHODS if "," not in name)  # the same effort for all
 
 
@@ -316,7 +338,10 @@ def save(path: Path | None, kept: dict[str, Any]) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), metavar="SET", help="all, if not given")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="METHOD", help="those of the documentation")
+    parser.add_argument(
+        "--choices", action="store_true", help="what the defaults were chosen among: other sets, folds and rows"
+    )
     parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes, one thread each")
     parser.add_argument("--rows", type=int, default=2000, help="larger sets are cut to so many rows")
@@ -330,7 +355,11 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, help="where results are kept, and found again")
     parser.add_argument("--markdown", action="store_true", help="tables as the documentation has them")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.choices:
+        args.sets, args.rows, args.seed, args.methods = list(DEVELOPMENT), 400, 11, [RIVAL, *CHOICES]
+    args.methods = args.methods or [name for name in METHODS if name not in CHOICES]
+    return args
 
 
 def main() -> None:
