@@ -149,6 +149,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any], list[dict[str, Any]]]] = {
     "RBF-SVM, untuned": (SVC, {}, [{}]),
     "RBF-SVM, wider": (SVC, {}, GAUSSIAN + product(C=PENALTIES, gamma=(1 / 256, 1 / 64))),
 }
+assert all(len(METHODS[name][2]) == CONFIGURATIONS for name in METHODS if "," not in name)  # the same effort for all
 RIVAL = "RBF-SVM"
 # What the defaults were chosen among, on the sets in `DEVELOPMENT`.
 CHOICES: dict[str, dict[str, Any]] = {
@@ -172,7 +173,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "penalty by 5 folds": {"penalty": "folds"},
 }
 METHODS |= {name: (NeuralKernelClassifier, choice, [{}]) for name, choice in CHOICES.items()}
-assert all(len(METHODS[name][2]) == CONFIGURATIONS for name in METHODS if "," not in name)  # the same effort for all
 
 
 def download(folder: Path) -> Path:
