@@ -120,7 +120,7 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
         self.one_output_ = y.ndim == 1
         targets = numeric_targets(y)
         found, w = self._solve(X, targets, sample_weight)
-        self.half_ = found.half(self.penalty_)
+        self.root_, self._half = found.root, found.half(self.penalty_)
         # the maximum of the likelihood: y^T (K + penalty)^-1 y / n
         self.scale_ = np.sum((targets - self.intercept_) * self.dual_coef_, axis=0) / effective_rows(w).sum()
         return self
@@ -139,5 +139,11 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
         cross = self._kernel(X, self.X_fit_).astype(np.float64)
         mean = cross @ self.dual_coef_ + self.intercept_
         own = self.net_.kernel(self._prepared(X), get=self.kernel_, diagonal=True)
-        std = np.sqrt(np.maximum(own - np.sum((cross @ self.half_) ** 2, axis=1), 0)[:, None] * self.scale_)
+        std = np.sqrt(np.maximum(own - np.sum((cross @ self._inverse()) ** 2, axis=1), 0)[:, None] * self.scale_)
         return (mean[:, 0], std[:, 0]) if self.one_output_ else (mean, std)
+
+    def _inverse(self) -> np.ndarray:
+        """H with H H^T = (K + penalty / w)^-1; as large as the kernel, so files leave it out."""
+        if not hasattr(self, "_half"):
+            self._half = decomposed(self._kernel(self.X_fit_), self.root_**2).half(self.penalty_)
+        return self._half

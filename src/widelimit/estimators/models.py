@@ -59,7 +59,7 @@ _FITTED: dict[str, dict[str, Any]] = {
     "SketchedRidgeClassifier": {**_OF_FEATURES, **_CLASSES, "stream_": Stream},
     "SketchedRidgeRegressor": {**_OF_FEATURES, "one_output_": bool, "stream_": Stream},
     "NeuralKernelClassifier": {**_EXACT, **_CLASSES},
-    "NeuralKernelRegressor": {**_EXACT, "one_output_": bool, "half_": np.ndarray, "scale_": np.ndarray},
+    "NeuralKernelRegressor": {**_EXACT, "one_output_": bool, "root_": np.ndarray, "scale_": np.ndarray},
 }  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def _check(model: Any) -> None:
                 (model.intercept_, (outputs,)),
             ]
             if isinstance(model, NeuralKernelRegressor):
-                shapes += [(model.half_, (rows, rows)), (model.scale_, (outputs,))]
+                shapes += [(model.root_, (rows,)), (model.scale_, (outputs,))]
     for array, shape in shapes:
         if np.shape(array) != shape:
             raise ValueError("its arrays do not fit together")
