@@ -93,7 +93,7 @@ def fit(
         rows, kept = _split(table.y, holdout, classify, seed)
         model = _model(kind, options, standardize, table.x).fit(table.x[rows], table.y[rows])
         result |= {"held_out_rows": len(kept), "held_out_score": float(model.score(table.x[kept], table.y[kept]))}
-        result["score"] = "accuracy" if classify else "R^2"
+        result["measure"] = "accuracy" if classify else "R^2"
     model = _model(kind, options, standardize, table.x).fit(table.x, table.y)
     last = model[-1] if isinstance(model, Pipeline) else model
     last.progress = False
