@@ -19,6 +19,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import widelimit as wl
+from helpers import damaged
 from widelimit.estimators import (
     ZCA,
     ImageNormalizer,
@@ -527,7 +528,7 @@ class TestModels:
         save(model, path)
         good, rng, right = path.read_bytes(), np.random.default_rng(0), 0
         for _ in range(500):
-            path.write_bytes(_damaged(good, rng))
+            path.write_bytes(damaged(good, rng))
             try:
                 found = load(path)
             except ValueError as error:
@@ -537,26 +538,6 @@ class TestModels:
                 right += 1
         assert right == 500
         assert [file.name for file in tmp_path.iterdir()] == ["model.npz"]
-
-
-def _damaged(good: bytes, rng: np.random.Generator) -> bytes:
-    data = bytearray(good)
-    for _ in range(rng.integers(1, 4)):
-        at, size = int(rng.integers(len(data))), int(rng.integers(1, 64))
-        match rng.integers(5):
-            case 0:
-                data[at] ^= 1 << int(rng.integers(8))
-            case 1:
-                del data[at : at + size]
-            case 2:
-                data[at:at] = data[at : at + size]
-            case 3:
-                data[at:at] = rng.bytes(size)
-            case _:
-                del data[at:]
-        if not data:
-            break
-    return bytes(data)
 
 
 def test_iris_in_three_lines():

@@ -9,29 +9,18 @@ from sklearn.utils.validation import check_is_fitted
 from ..described import whole
 from ..kernel_ridge import Decomposition, decomposed, kernel_ridge
 from ..ridge import effective_rows
-from .inputs import Neural, checked_weights, with_parameters
+from .inputs import NETWORK, ROWS, Neural, checked_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
 
-_PARAMETERS = """
-
+_PARAMETERS = f"""
     The kernel matrix of all training rows is computed and solved: O(n^2) memory and O(n^3) time, for up to some ten thousand
     rows; beyond, use the Sketched estimators. Columns are not standardised: put a StandardScaler before it in a Pipeline.
 
-    Parameters
-    ----------
-    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
-    activation : a name, such as "gelu", or an object of widelimit.
-    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
-    W_std, b_std : standard deviations of weights and biases, in every layer.
-    net : a network of widelimit in place of all these.
-    kernel : "ntk" or "nngp".
-    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto" or "loo", leave-one-out, exactly;
-        "gcv", generalised cross-validation; "folds", `folds` of them. The targets' mean is that of all rows throughout.
+{NETWORK}    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto" or "loo", leave-one-out,
+        exactly; "gcv", generalised cross-validation; "folds", `folds` of them. The targets' mean is that of all rows.
     penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
-    image_shape : (height, width, channels) where images come as flat rows.
-    scale_rows : bring every row, or image, to a mean square of 1 first.
-    progress : show a bar.
+{ROWS}    progress : show a bar.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..described import whole
 from ..sketched import FeatureMap
-from .inputs import Neural
+from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB
 
@@ -29,28 +29,21 @@ class Sketched(Neural):
         return self.map_.blocks(self._prepared(X), progress=self.progress)
 
 
-class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched):
-    """Columns whose products approximate the kernel of an infinitely wide network.
-
-    A linear model on them is, nearly, kernel regression with that network's NTK, in time linear in the rows.
-
-    Parameters
-    ----------
-    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
-    activation : a name, such as "gelu", or an object of widelimit.
-    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
-    W_std, b_std : standard deviations of weights and biases, in every layer.
-    net : a network of widelimit in place of all these.
-    kernel : "ntk" or "nngp".
-    n_components : the number of columns; the error falls with its square root.
-    image_shape : (height, width, channels) where images come as flat rows.
-    scale_rows : bring every row, or image, to a mean square of 1 first.
-    random_state : seed of the draw.
+@with_parameters(
+    f"""
+{NETWORK}    n_components : the number of columns; the error falls with its square root.
+{ROWS}    random_state : seed of the draw.
     progress : show a bar.
 
     Attributes
     ----------
     map_ : the drawn `widelimit` feature map. net_ : the network.
+    """
+)
+class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched):
+    """Columns whose products approximate the kernel of an infinitely wide network.
+
+    A linear model on them is, nearly, kernel regression with that network's NTK, in time linear in the rows.
     """
 
     def __init__(

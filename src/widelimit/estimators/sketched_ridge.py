@@ -9,31 +9,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..described import whole
 from .features import Sketched
-from .inputs import checked_weights, with_parameters
+from .inputs import NETWORK, ROWS, checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
 from .targets import Classes, numeric_targets
 
-_PARAMETERS = """
-
+_PARAMETERS = f"""
     A network's NTK (or NNGP) is approximated by `n_components` random features, and ridge regression on them is solved in
     the smaller of rows and features. Columns are not standardised: put a StandardScaler before it in a Pipeline.
 
-    Parameters
-    ----------
-    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
-    activation : a name, such as "gelu", or an object of widelimit.
-    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
-    W_std, b_std : standard deviations of weights and biases, in every layer.
-    net : a network of widelimit in place of all these.
-    kernel : "ntk" or "nngp".
-    n_components : the number of features.
+{NETWORK}    n_components : the number of features.
     penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto", leave-one-out while rows are fewer
         than features, and from then on "gcv", generalised cross-validation, from sums alone; "loo", leave-one-out, exactly,
         which looks at the rows twice; "folds", `folds` of them. The targets' mean is that of all rows throughout.
     penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
-    image_shape : (height, width, channels) where images come as flat rows.
-    scale_rows : bring every row, or image, to a mean square of 1 first.
-    random_state : seed of the draw.
+{ROWS}    random_state : seed of the draw.
     progress : show a bar.
 
     Attributes
