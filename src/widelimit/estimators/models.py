@@ -198,7 +198,8 @@ class _Writer:
             kept = {"rows": self.said(rows), "sums": self.said(stream.sums), "shift": self.said(stream.shift)}
         return {
             **kept, "features": stream.features, "outputs": stream.outputs, "choice": self.said(stream.choice),
-            "folds": int(stream.folds), "count": stream.count, "found": self.said(stream.solution()),
+            "folds": int(stream.folds), "count": stream.count, "effective": stream.effective,
+            "found": self.said(stream.solution()),
         }  # fmt: skip
 
     def _of_estimator(self, model: BaseEstimator) -> Any:
@@ -252,7 +253,7 @@ class _Reader:
         stream = Stream(int(said["features"]), int(said["outputs"]), self.heard(said["choice"]), int(said["folds"]))
         rows = self.heard(said["rows"])
         stream.rows = None if rows is None else [(phi, y, w) for phi, y, w in rows]
-        stream.shift = self.heard(said["shift"])
+        stream.shift, stream.effective = self.heard(said["shift"]), float(said["effective"])
         stream.sums, stream.count, stream.found = (
             self.heard(said["sums"]) or [],
             int(said["count"]),

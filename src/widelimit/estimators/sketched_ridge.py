@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..described import whole
+from ..ridge import effective_rows
 from .features import Sketched
 from .inputs import NETWORK, ROWS, checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
@@ -60,8 +61,8 @@ class SketchedRidge(Sketched):
         X, targets = self._first(X, y)
         w = None if sample_weight is None else checked_weights(sample_weight, X)
         self._begin(targets.shape[1])
-        if len(X) >= self.n_components:
-            self.stream_.gather()
+        if (len(X) if w is None else effective_rows(w).sum()) >= self.n_components:
+            self.stream_.gather()  # from the start: no rows are kept
         for block in self._rows(X, targets, w):
             self.stream_.add(*block)
         self.stream_.solution(lambda: self._rows(X, targets, w))

@@ -102,6 +102,7 @@ class Stream:
         self.rows: list[Block] | None = []
         self.sums: list[Sums] = []
         self.count = 0
+        self.effective = 0.0  # rows by their weights, which decide as so many repeated rows would
         self.shift: np.ndarray | None = None  # the mean of the first targets
         self.found: Solution | None = None
 
@@ -111,14 +112,14 @@ class Stream:
             phi, y, w = phi[w > 0], y[w > 0], w[w > 0]
         self.found = None
         self.shift = y.mean(axis=0) if self.shift is None and len(y) else self.shift
+        self.effective += len(y) if w is None else float(effective_rows(w).sum())
         if self.rows is not None:
             self.rows.append((phi, y, w))
-            self.count += len(y)
-            if self.count >= self.features:
+            if self.effective >= self.features:
                 self.gather()
         else:
             self._sum(phi, y, w, self.count)
-            self.count += len(y)
+        self.count += len(y)
 
     def gather(self) -> None:
         """Go over from rows to sums."""
