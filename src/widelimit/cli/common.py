@@ -4,11 +4,9 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import uuid4
 
 import jax
 import numpy as np
@@ -19,7 +17,6 @@ from rich.table import Table as Shown
 
 from ..data import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
-from ..resumed import UNFINISHED
 
 FAILED, INTERRUPTED = 1, 130
 BUNDLED = "bundled:"
@@ -33,7 +30,9 @@ Data = Annotated[
         help="A table: .csv, .tsv (also .gz), .parquet, .npy or .npz; or bundled:NAME, a set of scikit-learn such as iris.",
     ),
 ]
-Drop = Annotated[list[str], typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")
+]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="The array of an .npz file that holds the rows.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, to standard output.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file where it exists.")]
@@ -140,8 +139,11 @@ def image_shape(text: str | None) -> tuple[int, ...] | None:
         raise ValueError(f"--image-shape is height,width,channels such as 32,32,3, not {text!r}.") from None
 
 
-def table_of(path: Path, target: str | None, drop: list[str], key: str | None, only: list[str] | None = None) -> Table:
+def table_of(
+    path: Path, target: str | None, drop: list[str] | None, key: str | None, only: list[str] | None = None
+) -> Table:
     """A table as `widelimit.data.read` gives it; with `only`, just these columns, in this order."""
+    drop = drop or []
     if str(path).startswith(BUNDLED):
         x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))
         if target not in (None, "target"):
@@ -192,22 +194,6 @@ def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
     if path.is_dir() or (path.exists() and not force):
         raise FileExistsError(f"{path}: exists. Choose another name, or say --force to replace it.")
     return path
-
-
-@contextmanager
-def array_written_whole(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[np.ndarray]:
-    """An .npy file to fill in, larger than memory if need be, that appears when it is full."""
-    new = path.with_name(f".{path.name}.{uuid4().hex}.new")
-    UNFINISHED.add(new)
-    try:
-        mapped = np.lib.format.open_memmap(new, "w+", dtype=dtype, shape=shape)
-        yield mapped
-        mapped.flush()
-        del mapped
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-        UNFINISHED.discard(new)
 
 
 def is_terminal() -> bool:

@@ -9,6 +9,7 @@ import typer
 
 from .. import estimators
 from ..estimators.inputs import network
+from ..resumed import written_whole
 from . import common
 from .common import command, report
 
@@ -30,7 +31,7 @@ def features(
     b_std: common.BStd = 0.5,
     kernel: common.Which = "ntk",
     image_shape: common.ImageShape = None,
-    drop: common.Drop = [],  # noqa: B006
+    drop: common.Drop = None,
     key: common.Key = None,
     seed: common.Seed = 0,
     force: common.Force = False,
@@ -60,11 +61,11 @@ def features(
             raise ValueError(f"{model}: holds {type(made).__name__}, not a map of `widelimit features --save`.")
     made.progress = common.is_terminal() and not as_json
     shape, dtype = (len(table.x), made.n_components), np.float32 if table.x.dtype == np.float32 else np.float64
-    with common.array_written_whole(out, shape, dtype) as array:
-        done = 0
+    kind = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    with written_whole(out) as file:  # block by block: the whole may be larger than memory
+        np.lib.format.write_array_header_1_0(file, kind)
         for block in made.transformed_blocks(table.x):
-            array[done : done + len(block)] = block
-            done += len(block)
+            file.write(np.ascontiguousarray(block, dtype).data)
     made.progress = False
     if save is not None:
         estimators.save(made, save, about={"names": None if table.names is None else list(table.names)})
@@ -88,7 +89,7 @@ def kernel(
     b_std: common.BStd = 0.5,
     which: common.Which = "ntk",
     image_shape: common.ImageShape = None,
-    drop: common.Drop = [],  # noqa: B006
+    drop: common.Drop = None,
     key: common.Key = None,
     force: common.Force = False,
     as_json: common.Json = False,

@@ -46,7 +46,7 @@ def fit(
     b_std: common.BStd = 0.5,
     kernel: common.Which = "ntk",
     image_shape: common.ImageShape = None,
-    drop: common.Drop = [],  # noqa: B006
+    drop: common.Drop = None,
     key: common.Key = None,
     seed: common.Seed = 0,
     force: common.Force = False,
@@ -122,7 +122,7 @@ def predict(
         typer.Option("--std", help="Also the standard deviation of a new target, noise included; of exact regressors."),
     ] = False,
     score: Annotated[bool, typer.Option("--score", help="DATA has the target too: score the predictions.")] = False,
-    drop: common.Drop = [],  # noqa: B006
+    drop: common.Drop = None,
     key: common.Key = None,
     force: common.Force = False,
     as_json: common.Json = False,
