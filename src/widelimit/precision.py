@@ -6,6 +6,7 @@ traces a function of something else (the parameters, say) does NumPy input follo
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
@@ -56,11 +57,16 @@ def in_own_precision(fn: Callable, *arrays: Any) -> Any:
     if not isinstance(arrays[0], np.ndarray):
         return fn(*arrays)
     try:
-        with jax.enable_x64(arrays[0].dtype == np.float64):
+        with precision_of(arrays[0]):
             return jax.tree.map(np.asarray, fn(*arrays))
     except jax.errors.TracerArrayConversionError:  # something else is traced, and so is the result
         dtype = jnp.result_type(float) if arrays[0].dtype == np.float64 else arrays[0].dtype
         return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
+
+
+def precision_of(x: Any) -> AbstractContextManager:
+    """The scope in which NumPy arrays like x are computed; JAX arrays are computed in the present one."""
+    return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 
 
 def bucket(rows: int) -> int:
@@ -71,10 +77,12 @@ def bucket(rows: int) -> int:
     return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
 
 
-def rows_from(x: np.ndarray, start: int, count: int) -> np.ndarray:
-    """`count` rows from `start` on, the last one repeated beyond the end."""
-    part = np.asarray(x[start : start + count])
-    return part if len(part) == count else np.concatenate([part, np.repeat(part[-1:], count - len(part), axis=0)])
+def rows_from(x: Any, start: int, count: int) -> Any:
+    """`count` rows from `start` on, the last one repeated beyond the end; NumPy or JAX as x is."""
+    library: Any = jnp if isinstance(x, jax.Array) else np
+    part = library.asarray(x[start : start + count])
+    missing = count - len(part)
+    return part if not missing else library.concatenate([part, library.repeat(part[-1:], missing, axis=0)])
 
 
 def _input(name: str, x: Any, with_jax: bool) -> Any:

@@ -23,6 +23,8 @@ class _Pixels(Layer):
     finite network to its values.
     """
 
+    ends_pixels = False  # whether none are left after the layer
+
     @abstractmethod
     def along(self, x: Array, axis: int, which: int) -> Array:
         """The map along `axis`, which is the spatial axis number `which`."""
@@ -63,6 +65,8 @@ class _Pixels(Layer):
             added = added.reshape(added.shape[0], *after)
 
         def pooled(x):
+            # what few pixels are left of may differ by less than bfloat16 tells apart
+            x = x.astype(jnp.promote_types(x.dtype, jnp.float32)) if self.ends_pixels else x
             return self.forward((), x, None)
 
         return features.map(lambda columns: columns.map(pooled), variance=None, added=added)
@@ -127,6 +131,8 @@ class AvgPool(_Pool):
 
 
 class _Global(_Pixels):
+    ends_pixels = True
+
     def shape(self, shape, width):
         spatial_rank(self, shape)
         return (shape[-1],)
