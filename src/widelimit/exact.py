@@ -245,7 +245,9 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
         grid = jnp.zeros((side, side, *values.shape[1:]), values.dtype).at[upper].set(values)
         full = _assembled(grid)[:n, :n]
         mirrored = full.swapaxes(0, 1)
-        rank = (full.ndim - 2) // 2 if want.pairs else 0  # seen from the other input, the pixels of a pair change places
+        rank = (
+            (full.ndim - 2) // 2 if want.pairs else 0
+        )  # seen from the other input, the pixels of a pair change places
         mirrored = jnp.moveaxis(mirrored, range(2, 2 + rank), range(2 + rank, 2 + 2 * rank))
         ones = [1] * (full.ndim - 2)
         above, below = ((i < j).reshape(n, n, *ones), (i > j).reshape(n, n, *ones))

@@ -40,9 +40,7 @@ class _Pixels(Layer):
                     x = self.along(x, axis, i)
             return x if after else x.squeeze(sides[0] + sides[1])
 
-        return state.map(
-            both_sides, spatial=tuple(after), pairs=state.pairs and bool(after), after=type(self).__name__
-        )
+        return state.map(both_sides, spatial=tuple(after), pairs=state.pairs and bool(after), after=type(self).__name__)
 
     def forward(self, params, x, key):
         after = self.shape(x.shape[1:], None)
