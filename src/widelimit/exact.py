@@ -208,7 +208,7 @@ def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
     size1 = _even(n1, max(isqrt(most), most // n2))
     size2 = _even(n2, most // size1)
     tiles1, tiles2 = ceil(n1 / size1), ceil(n2 / size2)
-    corners = np.stack(np.indices((tiles1, tiles2)), -1).reshape(-1, 2) * (size1, size2)
+    corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
     result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
     return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
 

@@ -265,12 +265,13 @@ def _join_pixels(states: list[State], axis: int) -> Callable:
     """Kernels side by side along a spatial axis; between pixels of different branches the covariance is 0."""
 
     def join(kernels):
-        first, *second = states[0].pixel_axes(kernels[0])[axis]
-        if not second:
-            return jnp.concatenate(kernels, first)
+        axes = states[0].pixel_axes(kernels[0])[axis]
+        if len(axes) == 1:
+            return jnp.concatenate(kernels, axes[0])
+        first, second = axes
         rows = [
             jnp.concatenate(
-                [kernel if i == j else _zeros(kernel, other, *second) for j, other in enumerate(kernels)], *second
+                [kernel if i == j else _zeros(kernel, other, second) for j, other in enumerate(kernels)], second
             )
             for i, kernel in enumerate(kernels)
         ]
