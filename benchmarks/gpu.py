@@ -13,6 +13,7 @@ import argparse
 import time
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +48,7 @@ def peaks(options: argparse.Namespace) -> tuple[float, float]:
     return flops, copied
 
 
-def counted(net: wl.Network, phi: wl.FeatureMap) -> tuple[float, float]:
+def counted(net: wl.Network, phi: Any) -> tuple[float, float]:
     """Operations of the products of an image, and the least bytes of its large arrays: each written and read once."""
     work = traffic = 0.0
     for i, drawn in enumerate(phi.parts[0].drawn):

@@ -1,8 +1,9 @@
 """Input at the border: checked, and computed in its own precision.
 
 NumPy input gives NumPy output: float64 is computed in float64 inside a scope of its own, whatever JAX's global setting;
-integers, booleans and float16 become float32. JAX arrays keep their dtype. Nothing is silently cut down; only while JAX
-traces a function of something else (the parameters, say) does NumPy input follow JAX's own setting.
+integers, booleans and float16 become float32. JAX arrays keep their dtype, but for kernels of half precision, which are
+float32. Nothing is silently cut down; only while JAX traces a function of something else (the parameters, say) does
+NumPy input follow JAX's own setting.
 """
 
 from collections.abc import Callable
@@ -140,6 +141,9 @@ def _numpy(name: str, x: Any) -> np.ndarray:
     return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
+_all_finite = jax.jit(lambda x: jnp.isfinite(x).all())  # compiled: no array of answers, as large as x, is made
+
+
 def _refuse_complex(name: str, x: Any) -> None:
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         raise TypeError(f"{name} is complex ({x.dtype}), and only real numbers are taken here. Give its real part.")
@@ -151,7 +155,7 @@ def _refuse_non_finite(name: str, x: Any) -> None:
     for start in range(0, len(x), step) if library is np else [0]:
         part = x[start : start + step] if library is np else x
         try:
-            if library.isfinite(part).all():
+            if _all_finite(part) if library is jnp else np.isfinite(part).all():
                 continue
         except jax.errors.TracerBoolConversionError:  # inside jit there is nothing to look at
             return

@@ -33,17 +33,16 @@ class _Pixels(Layer):
         return True
 
     def propagate(self, state: State) -> State:
-        rank = len(state.spatial)
+        after = self.shape((*state.spatial, state.channels), None)[:-1]
 
         def both_sides(x):
-            for i in range(2 * rank):
-                x = self.along(x, x.ndim - 2 * rank + i, i % rank)
-            return x
+            sides = list(zip(*state.pixel_axes(x), strict=True))
+            for axes in sides:
+                for i, axis in enumerate(axes):
+                    x = self.along(x, axis, i)
+            return x if after else x.squeeze(sides[0] + sides[1])
 
-        after = self.shape((*state.spatial, state.channels), None)[:-1]
-        state = state.map(both_sides, spatial=tuple(after), after=type(self).__name__)
-        gone = rank - len(after)
-        return state if not gone else state.map(lambda x: x.reshape(x.shape[: x.ndim - 2 * gone]), pairs=False)
+        return state.map(both_sides, spatial=tuple(after), pairs=state.pairs and bool(after), after=type(self).__name__)
 
     def forward(self, params, x, key):
         after = self.shape(x.shape[1:], None)

@@ -279,10 +279,7 @@ class Conv(_Weights):
         return self.filter_shape
 
     def combine(self, x, state):
-        rank = len(self.filter_shape)
-        first = x.ndim - (2 if state.pairs else 1) * rank
-        for i, (size, stride) in enumerate(zip(self.filter_shape, self.steps, strict=True)):
-            axes = (first + i, first + rank + i) if state.pairs else (first + i,)
+        for axes, size, stride in zip(state.pixel_axes(x), self.filter_shape, self.steps, strict=True):
             x = window_sum(x, axes, size, stride, self.padding)
         return x
 
