@@ -152,7 +152,7 @@ def rows_of_kernel(
             other = np.empty((j - i, columns - i), np.float32)
             tail.kernel(of_mirror_image(first[i:j]), first[i:], get="nngp", out=other)
             found[i:j, i:] = (found[i:j, i:] + other) / 2
-            found[j:, i:j] = found[i:j, j:].T
+            found[j:columns, i:j] = found[i:j, j:].T
             advance(j - i)
         for i in range(columns, len(features), height):
             part = found[i : i + height]
