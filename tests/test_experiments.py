@@ -198,7 +198,8 @@ def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
     config = Config(**SMALL, kernel="ntk", activation="relu", dtype="bfloat16", kept="bfloat16", held_out=10)
     (run,) = reproduce(config, DATA, tmp_path / "r.json")
     assert run["config"]["held_out"] == 10
-    assert 0.3 < run["accuracy"] <= 1
+    assert None not in run["test"]["errors"]
+    assert max(run["test"]["accuracies"]) > 0.2  # 32 columns of an NTK say little
     assert "relu, NTK, train 60" in cifar10.spoken(run)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
 from .activations import Activation, dual, dual_slope
 
@@ -69,17 +69,18 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
             panel.annotate(p.note, (p.seconds, p.accuracy), **place)
     for name, p in published.items():
         panel.plot(p.seconds, p.accuracy, "*", color="0.35", markersize=14)
-        place = {"xytext": (0, -14), "textcoords": "offset points", "ha": "right", "va": "top", "color": "0.35"}
-        panel.annotate(f"{name}\n{p.accuracy:.2%}".replace(".00%", "%"), (p.seconds, p.accuracy), **place)
+        place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
+        panel.annotate(f"{name}\n{p.note}", (p.seconds, p.accuracy), **place)
     _label(panel, f"{title}: test accuracy against time, labelled by the number of features", "", "test accuracy")
     panel.set_xscale("log")
+    panel.margins(x=0.1, y=0.12)
     low, high = panel.get_xlim()
     ticks = {t: name for t, name in _TIMES.items() if low <= t <= high}
     panel.set_xticks(list(ticks), list(ticks.values()))
-    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("time in all: preprocessing, compilation, features, choice of the penalty, fit and prediction")
+    panel.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    panel.margins(y=0.12)
     figure.legend(loc="outside lower center", frameon=False)
     return figure
 
