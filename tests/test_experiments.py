@@ -42,7 +42,7 @@ Y = np.eye(10)[LABELS]
 
 @pytest.fixture(scope="module")
 def whitened():
-    return images.whitened(DATA.x_train, DATA.x_test, 0.1)
+    return images.whitened(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
 
 
 @pytest.fixture(autouse=True)

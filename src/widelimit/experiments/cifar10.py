@@ -138,18 +138,18 @@ def reproduce(
     every run.
     """
     _check(config, data, batch)
-    train, test = data.x_train[: config.train], data.x_test[: config.test]
+    images = np.concatenate([data.x_train[: config.train], data.x_test[: config.test]])
     labels = np.concatenate([data.y_train[: config.train], data.y_test[: config.test]])
-    images = digest(train, test, labels)
+    seen = digest(data.x_train, images, labels)
     known = {run["digest"]: run for run in read_runs(out)}
-    wanted = {digest(json.dumps(asdict(run), sort_keys=True), images): run for run in config.runs()}
+    wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen): run for run in config.runs()}
     left = {name: run for name, run in wanted.items() if name not in known}
     if len(left) < len(wanted):
         say(f"{len(wanted) - len(left)} of {len(wanted)} runs are in {out} already.")
     if left:
         y = np.eye(len(data.names))[labels]
         began = time.perf_counter()
-        x = whitened(train, test, config.regularization)
+        x = whitened(data.x_train, images, config.regularization)  # all of them, where few are to be learned from
         preprocessing = seconds_since(began, x)
         for name, run in left.items():
             found = _run(run, x, y, preprocessing, batch, progress)

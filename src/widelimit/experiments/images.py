@@ -8,6 +8,7 @@ image, which makes their products invariant.
 """
 
 import time
+from collections.abc import Iterator
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -29,20 +30,22 @@ _LARGEST_BATCH = 2048
 _BLOCK_ROWS = 16  # of a symmetric matrix, computed from the diagonal on
 
 
-def whitened(train: np.ndarray, test: np.ndarray, regularization: float) -> Array:
-    """Training and then test images, float32: each less its mean and of length 1, then whitened by the training images.
+def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
+    """Images x, float32: each less its mean and of length 1, then whitened by what the images `fitted` have in common.
 
-    As `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device.
+    As `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more images
+    than there are numbers in each: directions that few images lack are blown up in all others.
     """
     with jax.enable_x64(True):
-        blocks = [
-            x[i : i + _BLOCK].reshape(-1, prod(x.shape[1:])) for x in (train, test) for i in range(0, len(x), _BLOCK)
-        ]
-        rows = [_normalised(block) for block in blocks]
-        moment = sum(_moment(part) for part in rows[: -(-len(train) // _BLOCK)]) / len(train)
+        moment = sum(_moment(_normalised(block)) for block in _flat_blocks(fitted)) / len(fitted)
         whitening = _inverse_root(moment, regularization)
-        found = jnp.concatenate([_whiten(part, whitening) for part in rows])
-    return found.reshape(-1, *train.shape[1:])
+        found = jnp.concatenate([_whiten(_normalised(block), whitening) for block in _flat_blocks(x)])
+    return found.reshape(x.shape)
+
+
+def _flat_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
+    for i in range(0, len(x), _BLOCK):
+        yield x[i : i + _BLOCK].reshape(-1, prod(x.shape[1:]))
 
 
 @jax.jit
