@@ -10,7 +10,7 @@ SOURCE = Path(wl.__file__).parent
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
     "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge",
-    "kernel_ridge", "linear", "nt", "stax", "estimators", "data", "demo", "plots", "cli",
+    "kernel_ridge", "device_ridge", "linear", "nt", "stax", "estimators", "data", "plots", "experiments", "demo", "cli",
 ]  # fmt: skip
 HEAVY = {
     "sklearn": {"data", "demo", "estimators", "cli"},

@@ -1,12 +1,14 @@
 """Plots, in colours told apart by all eyes (Okabe and Ito, 2008)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import cycle, product
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
 from .activations import Activation, dual, dual_slope
 
@@ -41,6 +43,52 @@ def activation_curves(activations: Mapping[str, Activation], std: float = 1.0, d
     figure.suptitle(f"What activations make of the cosine of two inputs of standard deviation {std:g}")
     figure.legend(loc="outside lower center", ncols=min(len(activations), 7), frameon=False)
     return figure
+
+
+class Timed(NamedTuple):
+    """A point of accuracy against time; the spread is that over seeds, and the note is written beside it."""
+
+    seconds: float
+    accuracy: float
+    spread: float = 0.0
+    note: str = ""
+
+
+def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapping[str, Timed], title: str) -> Figure:
+    """Test accuracy against seconds in all, a line for each series; published points are stars with their names."""
+    figure = Figure(figsize=(10, 6 + 0.25 * len(series)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    for (name, points), hue, mark in zip(series.items(), cycle(HUES), cycle("osD^vP"), strict=False):
+        seconds, accuracies = [p.seconds for p in points], [p.accuracy for p in points]
+        panel.errorbar(
+            seconds, accuracies, [p.spread for p in points], fmt=mark, linestyle="-", color=hue, capsize=3, label=name
+        )
+        for p in points:
+            place: dict[str, Any] = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 8, "color": hue}
+            panel.annotate(p.note, (p.seconds, p.accuracy), **place)
+    for name, p in published.items():
+        panel.plot(p.seconds, p.accuracy, "*", color="0.35", markersize=14)
+        place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
+        panel.annotate(f"{name}\n{p.note}", (p.seconds, p.accuracy), **place)
+    _label(panel, f"{title}: test accuracy against time, labelled by the number of features", "", "test accuracy")
+    panel.set_xscale("log")
+    panel.margins(x=0.1, y=0.12)
+    low, high = panel.get_xlim()
+    ticks = {t: name for t, name in _TIMES.items() if low <= t <= high}
+    panel.set_xticks(list(ticks), list(ticks.values()))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.set_xlabel("time in all: preprocessing, compilation, features, choice of the penalty, fit and prediction")
+    panel.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
+    panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    figure.legend(loc="outside lower center", frameon=False)
+    return figure
+
+
+_TIMES = {
+    1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 300: "5 min", 1200: "20 min", 3600: "1 h", 18_000: "5 h",
+    86_400: "1 day", 432_000: "5 days",
+}  # fmt: skip
 
 
 def _scale(value: float) -> float:

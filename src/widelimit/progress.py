@@ -1,13 +1,14 @@
-"""A bar for long work."""
+"""A bar for long work, where rich is installed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 @contextmanager
 def bar(what: str, shown: bool, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
     """A progress bar with the time left, or nothing."""
-    if not shown:
+    if not shown or find_spec("rich") is None:
         yield lambda count=1: None
         return
     from rich.progress import (

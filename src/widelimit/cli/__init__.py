@@ -11,7 +11,7 @@ from ..resumed import UNFINISHED
 from .common import INTERRUPTED
 from .compute import features, kernel
 from .learn import fit, predict
-from .look import activations, demo, info
+from .look import activations, cifar10, demo, info
 
 app = typer.Typer(
     name="widelimit",
@@ -25,6 +25,11 @@ app = typer.Typer(
 )
 for run in (fit, predict, features, kernel, activations, demo, info):
     app.command(run.__name__)(run)
+reproduce = typer.Typer(help="Experiments of the paper.", no_args_is_help=True)
+# its options are those of `python -m widelimit.experiments.cifar10`, and said there
+_passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+reproduce.command("cifar10", context_settings=_passed_on)(cifar10)
+app.add_typer(reproduce, name="reproduce")
 
 
 def _version(wanted: bool) -> None:

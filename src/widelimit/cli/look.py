@@ -1,4 +1,4 @@
-"""`widelimit activations`, `widelimit demo` and `widelimit info`."""
+"""`widelimit activations`, `widelimit demo`, `widelimit reproduce` and `widelimit info`."""
 
 import os
 import platform
@@ -98,6 +98,14 @@ def demo(
     from ..demo import main
 
     main(["--out", str(out)])
+
+
+@command
+def cifar10(context: typer.Context) -> None:
+    """CIFAR-10 by ridge regression on random features of a Myrtle network; --help lists the options."""
+    from ..experiments.cifar10 import run_command
+
+    run_command(context.args, "widelimit reproduce cifar10")
 
 
 @command

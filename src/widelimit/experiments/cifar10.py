@@ -1,0 +1,360 @@
+"""CIFAR-10 by ridge regression on random features of a Myrtle network: `python -m widelimit.experiments.cifar10`.
+
+Images are normalised one by one and whitened; features of all images are computed on the device and stay there; the penalty is
+chosen on the last training images, and the model then fitted to all of them. With `exact_last` only the first two stages of the
+network, where images have many pixels, are features; the kernel of the last stage is computed exactly on top of them.
+
+Every finished run, one seed with one number of features, is written into the file of results, and not computed again.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import groupby, product
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from .. import nets
+from ..activations import Activation, ExpNormalized, named
+from ..data import Images, cifar10
+from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
+from ..layers import AvgPool
+from ..network import Network, serial
+from ..resumed import digest, written_whole
+from .images import features_of, rows_of_kernel, seconds_since, whitened
+from .results import add_run, machine, read_runs
+
+GAUSSIAN = "exp_normalized"
+HELD_OUT = 5000
+HOUR = 3600.0
+# of the paper: seconds of an A100, accuracy, and how that is written
+PUBLISHED = {
+    "paper: sketched": (1.4 * HOUR, 0.7813, "78.13 %\n1.4 hours of an A100"),
+    "paper: exact": (151 * HOUR, 0.86, "86 to 87 %\n151 hours of an A100"),
+}
+ON_TEST = "chosen on test images, as the paper did"
+_PENALTIES = tuple(float(f"{10.0**power:.3g}") for power in np.arange(-7, 0.5, 0.5))
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is computed: every number of features with every seed is a run."""
+
+    depth: int = 5
+    activation: str = GAUSSIAN
+    scale: float = 1.0  # of the normalised Gaussian a b exp(scale (c - 1))
+    kernel: str = "nngp"
+    features: tuple[int, ...] = (4096,)
+    flips: bool = False
+    exact_last: bool = False
+    seeds: tuple[int, ...] = (0,)
+    train: int = 50_000
+    test: int = 10_000
+    held_out: int | None = None  # None: 5000, or a tenth of fewer than 50,000
+    penalties: tuple[float, ...] = _PENALTIES
+    regularization: float = 0.1  # of the whitening
+    dtype: str | None = None  # None: bfloat16 on an accelerator, float32 on a CPU
+    kept: str = "float32"  # of the features while they wait
+
+    def __post_init__(self):
+        """Refuse what makes no sense before any work."""
+        self.network()
+        if self.kernel not in ("nngp", "ntk"):
+            raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
+        if self.exact_last and self.kernel == "ntk":
+            raise ValueError(
+                "--exact-last takes the features of the first stages for the NNGP's, and the NTK has others too. Leave out "
+                "--kernel ntk."
+            )
+        for option, dtype in (("--dtype", self.dtype), ("--kept", self.kept)):
+            if dtype is not None and dtype not in ("float32", "bfloat16"):
+                raise ValueError(f"{option} is float32 or bfloat16, not {dtype!r}.")
+        for option, values, least in (
+            ("--features", self.features, 1), ("--seeds", self.seeds, 0), ("--train", (self.train,), 20),
+            ("--test", (self.test,), 1), ("--held-out", (self.resolved_held_out,), 1),
+        ):  # fmt: skip
+            if not values or min(values) < least:
+                raise ValueError(f"{option} takes whole numbers of {least} or more, not {list(values)}.")
+        if self.resolved_held_out >= self.train - 1:
+            raise ValueError(f"--held-out {self.held_out} leaves nothing of --train {self.train}. Hold out fewer.")
+        if not self.penalties or not all(0 < p < np.inf for p in self.penalties):
+            raise ValueError(f"--penalties are numbers above 0, not {list(self.penalties)}.")
+        if not 0 < self.regularization < np.inf:
+            raise ValueError(f"--regularization is a number above 0, not {self.regularization}.")
+
+    @property
+    def resolved_held_out(self) -> int:
+        """The number of training images that choose the penalty."""
+        return min(HELD_OUT, self.train // 10) if self.held_out is None else self.held_out
+
+    @property
+    def resolved_dtype(self) -> str:
+        """The dtype that features are computed in."""
+        return self.dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16")
+
+    def network(self) -> Network:
+        """The Myrtle network."""
+        chosen: Activation = named(self.activation)
+        if isinstance(chosen, ExpNormalized):
+            if not 0 < self.scale < np.inf:
+                raise ValueError(f"--scale is a number above 0, not {self.scale}.")
+            chosen = ExpNormalized(gamma=self.scale)
+        elif self.scale != 1:
+            raise ValueError(f"--scale is that of {GAUSSIAN}, and the activation is {self.activation}. Leave it out.")
+        return nets.myrtle(self.depth, chosen)
+
+    def runs(self) -> list["Config"]:
+        """One for each run, with nothing left to be resolved."""
+        settled = replace(self, dtype=self.resolved_dtype, held_out=self.resolved_held_out)
+        pairs = product(self.features, self.seeds)
+        return [replace(settled, features=(m,), seeds=(seed,)) for m, seed in pairs]
+
+
+def cut(net: Network) -> tuple[Network, Network]:
+    """The stages up to the second pool, and the last one."""
+    pools = [i for i, layer in enumerate(net.layers) if isinstance(layer, AvgPool)]
+    return serial(*net.layers[: pools[1] + 1]), serial(*net.layers[pools[1] + 1 :])
+
+
+def reproduce(
+    config: Config,
+    data: Images,
+    out: Path,
+    plot: Path | None = None,
+    batch: int | None = None,
+    progress: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[dict[str, Any]]:
+    """The results of every run of the configuration: those in the file `out`, and others computed and added to it.
+
+    `plot` is a file for accuracy against time of all results in the file; `batch` a number of images; `say` hears a line about
+    every run.
+    """
+    _check(config, data, batch)
+    images = np.concatenate([data.x_train[: config.train], data.x_test[: config.test]])
+    labels = np.concatenate([data.y_train[: config.train], data.y_test[: config.test]])
+    seen = digest(data.x_train, images, labels)
+    known = {run["digest"]: run for run in read_runs(out)}
+    wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen): run for run in config.runs()}
+    left = {name: run for name, run in wanted.items() if name not in known}
+    if len(left) < len(wanted):
+        say(f"{len(wanted) - len(left)} of {len(wanted)} runs are in {out} already.")
+    if left:
+        y = np.eye(len(data.names))[labels]
+        began = time.perf_counter()
+        x = whitened(data.x_train, images, config.regularization)  # all of them, where few are to be learned from
+        preprocessing = seconds_since(began, x)
+        for name, run in left.items():
+            found = _run(run, x, y, preprocessing, batch, progress)
+            known[name] = {"experiment": "cifar10", "digest": name, "config": asdict(run), **found, **machine()}
+            add_run(out, known[name])
+            say(spoken(known[name]))
+    if plot is not None:
+        draw(read_runs(out), plot)
+    return [known[name] for name in wanted]
+
+
+def _check(config: Config, data: Images, batch: int | None) -> None:
+    for option, asked, there in (
+        ("--train", config.train, len(data.x_train)), ("--test", config.test, len(data.x_test)),
+    ):  # fmt: skip
+        if asked > there:
+            raise ValueError(f"{option} asks for {asked} images, and the data has {there}. Ask for fewer.")
+    if batch is not None and batch < 1:
+        raise ValueError(f"--batch is a number of images of 1 or more, not {batch}.")
+    height, width = data.x_train.shape[1:3]
+    if height % 4 or width % 4:
+        raise ValueError(f"The two pools halve images, which have {height} x {width} pixels. Give multiples of 4.")
+
+
+def _run(config: Config, x: Array, y: np.ndarray, preprocessing: float, batch: int | None, progress: bool) -> dict:
+    """Accuracies and seconds of one run."""
+    seconds, net = {"preprocessing": preprocessing}, config.network()
+    head, tail = cut(net) if config.exact_last else (net, None)
+    began = time.perf_counter()
+    phi = head.feature_map(
+        jax.random.key(config.seeds[0]), x.shape[1:], config.features[0], get=config.kernel, dtype=config.dtype
+    )
+    seconds["drawing"] = seconds_since(began, jax.tree.leaves(phi))
+    kept = config.kept if tail is None else str(config.dtype)
+    found, seconds["compiling"], seconds["features"] = features_of(phi, x, config.flips, kept, batch, progress)
+    rows: Any = found
+    if tail is not None:
+        began = time.perf_counter()
+        rows = rows_of_kernel(tail, found, config.train, config.flips, progress)
+        seconds["kernel"] = seconds_since(began)
+        del found
+    path = feature_path if tail is None else kernel_path
+    began = time.perf_counter()
+    held_out = chosen_on_held_out(path, rows, y[: config.train], config.resolved_held_out, config.penalties)
+    chosen = held_out.chosen
+    test = scored(path(rows, y[: config.train], [chosen]), y[config.train :], [chosen])
+    seconds["solving"] = seconds_since(began)
+    seconds["all"] = sum(seconds.values())
+    all_on_test = scored(path(rows, y[: config.train], config.penalties), y[config.train :], config.penalties)
+    return {
+        "accuracy": float(test.accuracies[0]), "penalty": chosen,
+        "held_out_accuracy": float(held_out.accuracies.max()),
+        ON_TEST: {"accuracy": float(all_on_test.accuracies.max()), "penalty": all_on_test.chosen},
+        "seconds": seconds, "images_per_second": len(x) / seconds["features"],
+        "held_out": _plain(held_out), "test": _plain(all_on_test),
+    }  # fmt: skip
+
+
+def _plain(found: HeldOut) -> dict[str, list[float | None]]:
+    """Null where a penalty was too small."""
+    failed = ~np.isfinite(found.errors)
+    return {
+        name: [None if bad and name != "penalties" else float(v) for v, bad in zip(values, failed, strict=True)]
+        for name, values in found._asdict().items()
+    }
+
+
+def named_settings(config: dict[str, Any]) -> str:
+    """A configuration without features and seed, in words."""
+    gaussian = f"normalised Gaussian, scale {config['scale']:g}"
+    parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
+    parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
+    plain = asdict(Config())
+    unusual = {name: config[name] for name in ("train", "regularization", "kept") if config[name] != plain[name]}
+    return ", ".join(
+        parts + [f"{name} {value:,}" if name == "train" else f"{name} {value}" for name, value in unusual.items()]
+    )
+
+
+def spoken(run: dict[str, Any]) -> str:
+    """A run in one line."""
+    config, seconds = run["config"], run["seconds"]
+    return (
+        f"{named_settings(config)}, {config['features'][0]:,} features, seed {config['seeds'][0]}: {run['accuracy']:.2%} "
+        f"({run[ON_TEST]['accuracy']:.2%} {ON_TEST}), {seconds['all']:.1f} s in all, of which compiling "
+        f"{seconds['compiling']:.1f}, features {seconds['features']:.1f}, solving {seconds['solving']:.1f}; "
+        f"{run['images_per_second']:,.0f} images/s"
+    )
+
+
+def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """For every configuration and device, the mean and spread over seeds for every number of features."""
+
+    def settings(run: dict[str, Any]) -> str:
+        return f"{named_settings(run['config'])} ({run['device']})"
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for key, group in _grouped(runs, lambda run: (settings(run), run["config"]["features"][0])):
+        accuracies, seconds = ([run[part] for run in group] for part in ("accuracy", "seconds"))
+        on_test = [run[ON_TEST]["accuracy"] for run in group]
+        found.setdefault(key[0], []).append({
+            "features": key[1], "seeds": len(group), "accuracy": float(np.mean(accuracies)), "spread": _spread(accuracies),
+            ON_TEST: float(np.mean(on_test)), "seconds": float(np.mean([s["all"] for s in seconds])),
+        })  # fmt: skip
+    return found
+
+
+def _grouped(runs: Sequence[dict[str, Any]], key: Callable) -> list[tuple[Any, list[dict[str, Any]]]]:
+    return [(name, list(group)) for name, group in groupby(sorted(runs, key=key), key=key)]
+
+
+def _spread(values: Sequence[float]) -> float | None:
+    """The standard deviation over seeds, where there are several."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def draw(runs: Sequence[dict[str, Any]], path: Path) -> None:
+    """Accuracy against time, with the paper's."""
+    from ..plots import Timed, accuracy_against_time
+
+    own = [run for run in runs if run.get("experiment") == "cifar10"]
+    series = {
+        name: [Timed(p["seconds"], p["accuracy"], p["spread"] or 0.0, f"{p['features']:,}") for p in points]
+        for name, points in summaries(own).items()
+    }
+    published = {name: Timed(seconds, accuracy, note=note) for name, (seconds, accuracy, note) in PUBLISHED.items()}
+    with written_whole(path) as file:
+        accuracy_against_time(series, published, "CIFAR-10").savefig(file, format=path.suffix[1:], dpi=150)
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """The options of either command."""
+    plain = Config()
+    made = argparse.ArgumentParser(prog=prog, description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False)
+    add = made.add_argument
+    add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
+    add("--download", action="store_true", help="fetch the data where it is missing")
+    add("--out", type=Path, default=Path("cifar10.json"), metavar="FILE", help="the file of results (cifar10.json)")
+    add("--plot", type=Path, metavar="FILE", help="draw accuracy against time into this .png, .svg or .pdf")
+    add("--depth", type=int, default=plain.depth, help="of the Myrtle network: 5, 7 or 10 (%(default)s)")
+    add(
+        "--activation",
+        default=plain.activation,
+        metavar="NAME",
+        help="the paper's normalised Gaussian, or another (%(default)s)",
+    )
+    add(
+        "--scale",
+        type=float,
+        default=plain.scale,
+        help="of the normalised Gaussian a b exp(scale (c - 1)) (%(default)s)",
+    )
+    add("--kernel", default=plain.kernel, metavar="KERNEL", help="nngp or ntk (%(default)s)")
+    add("--features", type=int, nargs="+", default=plain.features, metavar="M", help="one or several numbers (4096)")
+    add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
+    add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")
+    add("--seeds", type=int, nargs="+", default=plain.seeds, metavar="SEED", help="one or several (0)")
+    add("--train", type=int, default=plain.train, metavar="N", help="training images (%(default)s)")
+    add("--test", type=int, default=plain.test, metavar="N", help="test images (%(default)s)")
+    add("--held-out", type=int, metavar="N", help="training images that choose the penalty (5000, or a tenth)")
+    add("--penalties", type=float, nargs="+", default=plain.penalties, metavar="P",
+        help="shares of the mean diagonal of the centred kernel (1e-7 to 1)")  # fmt: skip
+    add("--regularization", type=float, default=plain.regularization, help="of the whitening (%(default)s)")
+    add("--dtype", metavar="DTYPE", help="float32 or bfloat16, to compute features in (bfloat16 on an accelerator)")
+    add("--kept", default=plain.kept, metavar="DTYPE", help="float32 or bfloat16, to keep them in (%(default)s)")
+    add("--batch", type=int, metavar="N", help="images at a time (by memory)")
+    add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
+    return made
+
+
+def run_command(arguments: Sequence[str], prog: str = "python -m widelimit.experiments.cifar10") -> None:
+    """Either command, with its arguments."""
+    given = parser(prog).parse_args(arguments)
+    values: dict[str, Any] = {field.name: getattr(given, field.name) for field in fields(Config)}
+    several = {name: tuple(values[name]) for name in ("features", "seeds", "penalties")}
+    config = Config(**(values | several))
+    for path in (given.out, *([given.plot] if given.plot else [])):
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    if given.plot and given.plot.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"{given.plot}: the name of a plot ends with .png, .svg or .pdf.")
+    read_runs(given.out)
+    data = cifar10(given.data, given.download)
+    shown = sys.stderr.isatty() and not given.json
+    runs = reproduce(config, data, given.out, given.plot, given.batch, shown, lambda line: print(line, file=sys.stderr))
+    if given.json:
+        print(json.dumps(runs))
+        return
+    for name, points in summaries(runs).items():
+        print(name)
+        for p in points:
+            spread = "" if p["spread"] is None else f" ± {100 * p['spread']:.2f} over {p['seeds']} seeds"
+            print(
+                f"  {p['features']:>7,} features  {p['accuracy']:.2%}{spread}  ({p[ON_TEST]:.2%} {ON_TEST})  "
+                f"{p['seconds']:,.1f} s"
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    try:
+        run_command(sys.argv[1:] if arguments is None else arguments)
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        sys.exit(f"Error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The file of an experiment's results: a list of runs in JSON, written whole after each, which tells what is done already."""
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import __version__
+from ..resumed import written_whole
+
+_FORMAT = 1
+
+
+def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
+    """The runs in a file; none where there is no file."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text())
+        if found["widelimit"] != _FORMAT or not all("digest" in run for run in found["runs"]):
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"{path}: is no file of results that this widelimit can read. Give another name, or move it away."
+        ) from None
+    return found["runs"]
+
+
+def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
+    """Write the file with another run, in place of an earlier one of the same digest."""
+    runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
+    with written_whole(path) as file:
+        file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
+
+
+def machine() -> dict[str, Any]:
+    """What the run ran on."""
+    return {
+        "device": jax.devices()[0].device_kind, "cores": os.cpu_count(),
+        "versions": {"widelimit": __version__, "python": platform.python_version(),
+                     **{name: version(name) for name in ("jax", "jaxlib", "numpy")}},
+    }  # fmt: skip

@@ -1,0 +1,262 @@
+"""The experiments: what they claim of mirror images, what is in their files, and how they go on and fail."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from widelimit import progress
+from widelimit.cli import app, common
+from widelimit.data import Images
+from widelimit.estimators import ZCA, ImageNormalizer
+from widelimit.experiments import cifar10, images
+from widelimit.experiments.cifar10 import ON_TEST, Config, reproduce
+
+pytestmark = pytest.mark.xdist_group("experiments")
+TRAIN, TEST, SIDE = 60, 20, 8
+PENALTIES = (1e-3, 1e-1, 1.0)
+SMALL = {"train": TRAIN, "test": TEST, "features": (32,), "penalties": PENALTIES}
+OPTIONS = ["--train", str(TRAIN), "--test", str(TEST), "--penalties", *map(str, PENALTIES)]
+
+
+def made(seed=0):
+    """Stripes, upright or across, in one of two colours."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, TRAIN + TEST)
+    x = rng.integers(0, 30, (len(y), SIDE, SIDE, 3))
+    for i, label in enumerate(y):
+        (x[i] if label < 2 else x[i].transpose(1, 0, 2))[rng.integers(2) :: 2, :, label % 2] += 180
+    x = x.astype(np.uint8)
+    return Images(x[:TRAIN], y[:TRAIN], x[TRAIN:], y[TRAIN:], tuple("abcdefghij"))
+
+
+DATA = made()
+LABELS = np.concatenate([DATA.y_train, DATA.y_test])
+Y = np.eye(10)[LABELS]
+
+
+@pytest.fixture(scope="module")
+def whitened():
+    return images.whitened(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
+
+
+@pytest.fixture(autouse=True)
+def _no_files(monkeypatch):
+    monkeypatch.setattr(common, "_keep_programs", lambda: None)
+    monkeypatch.setattr(cifar10, "cifar10", lambda folder, download: DATA)
+
+
+def ridge(K, cross, y, penalties):
+    """Predictions for every penalty, a number, from a kernel centred over its rows."""
+    mean, n = K.mean(0), len(K)
+    centred = K - mean - mean[:, None] + K.mean()
+    cross = cross - mean - cross.mean(1, keepdims=True) + K.mean()
+    solved = [np.linalg.solve(centred + p * np.eye(n), y - y.mean(0)) for p in penalties]
+    return np.stack([cross @ a + y.mean(0) for a in solved])
+
+
+def mean_diagonal(K):
+    return np.trace(K - K.mean(0)) / len(K)
+
+
+def mirror(x):
+    return x[:, :, ::-1]
+
+
+def check_file(run, K):
+    """The accuracies in the file are those of a kernel (all rows, training rows)."""
+    first = TRAIN - run["config"]["held_out"]
+    for name, n, stop in (("held_out", first, TRAIN), ("test", TRAIN, TRAIN + TEST)):
+        penalties = np.array(PENALTIES) * mean_diagonal(K[:n, :n])
+        predicted = ridge(K[:n, :n], K[n:stop, :n], Y[:n], penalties)
+        assert run[name]["accuracies"] == np.mean(predicted.argmax(2) == LABELS[n:stop], axis=1).tolist()
+        errors = np.mean((predicted - Y[n:stop]) ** 2, axis=(1, 2))
+        np.testing.assert_allclose(run[name]["errors"], errors, rtol=2e-3)
+    assert run["accuracy"] == run["test"]["accuracies"][PENALTIES.index(run["penalty"])]
+    assert run[ON_TEST]["accuracy"] == max(run["test"]["accuracies"])
+
+
+def check_mirror_images(K, both, test):
+    """Ridge regression with K is that on images and mirror images with the invariant kernel `both`, at twice the penalty."""
+    own = mean_diagonal(K[:TRAIN, :TRAIN])
+    penalties = np.array(PENALTIES[1:]) * own
+    expected = ridge(both, test, np.concatenate([Y[:TRAIN]] * 2), 2 * penalties)
+    found = ridge(K[:TRAIN, :TRAIN], K[TRAIN:, :TRAIN], Y[:TRAIN], penalties)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3)
+
+
+def test_whitening_is_that_of_the_estimators(whitened):
+    normal = ImageNormalizer().fit(DATA.x_train.astype(np.float64))
+    train, test = (normal.transform(x.astype(np.float64)) for x in (DATA.x_train, DATA.x_test))
+    zca = ZCA(0.1, center=False).fit(train)
+    expected = np.concatenate([zca.transform(train), zca.transform(test)])
+    np.testing.assert_allclose(whitened, expected, rtol=0, atol=1e-5)
+    assert whitened.dtype == jnp.float32
+
+
+def test_features_of_images_and_mirror_images(whitened, tmp_path):
+    config = Config(**SMALL, flips=True)
+    (run,) = reproduce(config, DATA, tmp_path / "r.json", batch=32)
+    phi = config.network().feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
+    x = np.asarray(whitened)
+    own, other = phi(x).astype(np.float64), phi(mirror(x)).astype(np.float64)
+    rows = (own + other) / 2
+    K = rows @ rows[:TRAIN].T
+    check_file(run, K)
+    # side by side they are invariant
+    sides = np.concatenate([own, other], axis=1), np.concatenate([other, own], axis=1)
+    pairs = np.concatenate([side[:TRAIN] for side in sides]) / np.sqrt(2)
+    check_mirror_images(K, pairs @ pairs.T, sides[0][TRAIN:] / np.sqrt(2) @ pairs.T)
+
+
+def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
+    config = Config(**SMALL, flips=True, exact_last=True)
+    (run,) = reproduce(config, DATA, tmp_path / "r.json")
+    head, tail = cifar10.cut(config.network())
+    assert head.output_shape((32, 32, 3), width=1) == (8, 8, 1)
+    phi = head.feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
+    made = images.features_of(phi, whitened, True, "float32", batch=32).features
+    x = np.asarray(whitened)
+    own, other = phi(x).astype(np.float64), phi(mirror(x)).astype(np.float64)
+    of_image = np.concatenate([own, mirror(other)], axis=-1) * np.sqrt(32)
+    of_mirror = np.concatenate([other, mirror(own)], axis=-1) * np.sqrt(32)
+    np.testing.assert_allclose(made, of_image, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(images.of_mirror_image(made), of_mirror, rtol=1e-4, atol=1e-5)
+    K = images.rows_of_kernel(tail, made, TRAIN, True, block_rows=2).astype(np.float64)
+    both = np.concatenate([of_image[:TRAIN], of_mirror[:TRAIN]])
+    rows = tail.kernel(np.concatenate([both, of_image[TRAIN:]]), both, get="nngp")
+    np.testing.assert_allclose(K[:TRAIN], (rows[:TRAIN, :TRAIN] + rows[:TRAIN, TRAIN:]) / 2, rtol=1e-4)
+    np.testing.assert_allclose(rows[TRAIN : 2 * TRAIN, :TRAIN], rows[:TRAIN, TRAIN:], rtol=1e-9)
+    check_file(run, K)
+    check_mirror_images(K, rows[: 2 * TRAIN], rows[2 * TRAIN :])
+    assert run["seconds"]["kernel"] > 0
+    plain = images.rows_of_kernel(tail, jnp.asarray(of_image, jnp.float32), TRAIN, False)
+    np.testing.assert_allclose(plain[:TRAIN], rows[:TRAIN, :TRAIN], rtol=1e-4)
+
+
+def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
+    out, heard = tmp_path / "r.json", []
+    config = Config(**SMALL | {"features": (16, 32), "seeds": (0, 1)})
+    compute, count = cifar10._run, []
+
+    def killed(*arguments):
+        if len(count) == 3:
+            raise KeyboardInterrupt
+        count.append(1)
+        return compute(*arguments)
+
+    monkeypatch.setattr(cifar10, "_run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(config, DATA, out)
+    first = json.loads(out.read_text())["runs"]
+    assert len(first) == 3
+    count.clear()
+    runs = reproduce(config, DATA, out, tmp_path / "r.png", say=heard.append)
+    assert len(count) == 1
+    assert runs[:3] == first
+    assert "3 of 4 runs are in" in heard[0]
+    pairs = [(*run["config"]["features"], *run["config"]["seeds"]) for run in runs]
+    assert pairs == [(16, 0), (16, 1), (32, 0), (32, 1)]
+    monkeypatch.setattr(cifar10, "whitened", None)
+    monkeypatch.setattr(cifar10, "_run", None)
+    assert reproduce(config, DATA, out) == json.loads(out.read_text())["runs"]
+    assert (tmp_path / "r.png").stat().st_size > 10_000
+    points = next(iter(cifar10.summaries(runs).values()))
+    assert [(p["features"], p["seeds"]) for p in points] == [(16, 2), (32, 2)]
+    accuracies = [run["accuracy"] for run in runs[2:]]
+    assert points[1]["accuracy"] == pytest.approx(np.mean(accuracies))
+    assert points[1]["spread"] == pytest.approx(np.std(accuracies, ddof=1))
+    # other images, and other settings, are other runs
+    with pytest.raises(TypeError):
+        reproduce(config, made(seed=1), out)
+    with pytest.raises(TypeError):
+        reproduce(Config(**SMALL, scale=2.0), DATA, out)
+
+
+def test_either_command_does_the_same(tmp_path, capsys):
+    arguments = [*OPTIONS, "--features", "16", "32", "--json"]
+    cifar10.main([*arguments, "--out", str(tmp_path / "a.json")])
+    (first, second) = json.loads(capsys.readouterr().out)
+    found = CliRunner().invoke(
+        app, ["reproduce", "cifar10", *arguments, "--out", str(tmp_path / "b.json"), "--plot", str(tmp_path / "b.svg")]
+    )
+    assert found.exit_code == 0, (found.output, found.exception)
+    for one, other in zip((first, second), json.loads(found.stdout), strict=True):
+        for part in ("digest", "config", "accuracy", "held_out", "test", "penalty", "device", "versions"):
+            assert one[part] == other[part], part
+    assert (tmp_path / "b.svg").read_text().count("paper") >= 2
+    cifar10.main([*OPTIONS, "--features", "16", "32", "--out", str(tmp_path / "a.json")])
+    assert "16 features" in capsys.readouterr().out
+
+
+def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
+    config = Config(**SMALL, kernel="ntk", activation="relu", dtype="bfloat16", kept="bfloat16", held_out=10)
+    (run,) = reproduce(config, DATA, tmp_path / "r.json")
+    assert run["config"]["held_out"] == 10
+    assert None not in run["test"]["errors"]
+    assert max(run["test"]["accuracies"]) > 0.2  # 32 columns of an NTK say little
+    assert "relu, NTK, train 60" in cifar10.spoken(run)
+
+
+def test_a_bar_needs_no_rich(monkeypatch):
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    with progress.bar("work", True, 3) as advance:
+        advance(3)
+
+
+def test_the_module_runs_without_rich_and_typer():
+    code = (
+        "import runpy, sys; sys.modules.update(rich=None, typer=None, matplotlib=None); "
+        "sys.argv[1:] = ['--depth', '6']; runpy.run_module('widelimit.experiments.cifar10', run_name='__main__')"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.strip().endswith("Error: There are Myrtle networks of depth 5, 7 and 10, not 6.")
+
+
+BAD = {
+    "depth": (["--depth", "6"], "There are Myrtle networks of depth 5, 7 and 10, not 6"),
+    "activation": (["--activation", "rellu"], "There is no activation named 'rellu'. Did you mean 'relu'"),
+    "scale": (["--scale", "-1"], "--scale is a number above 0, not -1.0"),
+    "scale of another": (["--scale", "2", "--activation", "relu"], "--scale is that of exp_normalized"),
+    "kernel": (["--kernel", "ntkk"], "--kernel is nngp or ntk, not 'ntkk'"),
+    "exact ntk": (["--kernel", "ntk", "--exact-last"], "Leave out --kernel ntk"),
+    "features": (["--features", "16", "0"], "--features takes whole numbers of 1 or more, not [16, 0]"),
+    "train": (["--train", "61"], "--train asks for 61 images, and the data has 60"),
+    "held out": (["--train", "60", "--held-out", "59"], "--held-out 59 leaves nothing of --train 60"),
+    "penalties": (["--penalties", "0"], "--penalties are numbers above 0, not [0.0]"),
+    "regularization": (["--regularization", "0"], "--regularization is a number above 0"),
+    "dtype": (["--dtype", "int8"], "--dtype is float32 or bfloat16, not 'int8'"),
+    "batch": (["--batch", "0"], "--batch is a number of images of 1 or more, not 0"),
+    "folder": (["--out", "nowhere/r.json"], "the folder nowhere does not exist"),
+    "plot": (["--plot", "plot.txt"], "ends with .png, .svg or .pdf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_error(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, message = BAD[case]
+    found = CliRunner().invoke(app, ["reproduce", "cifar10", *OPTIONS, *arguments])
+    assert found.exit_code == 1, found.output
+    assert message in found.stderr
+    with pytest.raises(SystemExit, match="Error: ") as failed:
+        cifar10.main([*OPTIONS, *arguments])
+    assert message in str(failed.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_options_and_files_of_others_are_refused(tmp_path):
+    assert CliRunner().invoke(app, ["reproduce", "cifar10", "--widht", "3"]).exit_code == 2
+    assert "--exact-last" in CliRunner().invoke(app, ["reproduce", "cifar10", "--help"]).stdout
+    (tmp_path / "r.json").write_text("[]")
+    with pytest.raises(SystemExit, match="is no file of results"):
+        cifar10.main([*OPTIONS, "--out", str(tmp_path / "r.json")])
+    odd = DATA._replace(x_train=DATA.x_train[:, :6])
+    with pytest.raises(ValueError, match="multiples of 4"):
+        reproduce(Config(**SMALL), odd, tmp_path / "new.json")
