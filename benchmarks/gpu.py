@@ -116,7 +116,7 @@ def exact(options: argparse.Namespace) -> list[str]:
 def tail(options: argparse.Namespace) -> list[str]:
     """Nanoseconds a pair of the last stage on features of the first."""
     net, missed = wl.nets.myrtle(5, ACTIVATION), []
-    last = wl.serial(*net.layers[7:])
+    last = wl.serial(*net.layers[8:])
     print("| last stage, channels | first call, s | nanoseconds a pair | of the products' peak |\n|---|---|---|---|")
     flops, _ = peaks(options)
     for channels in options.channels:

@@ -120,14 +120,14 @@ def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
     head, tail = cifar10.cut(config.network())
     assert head.output_shape((32, 32, 3), width=1) == (8, 8, 1)
     phi = head.feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
-    made = images.features_of(phi, whitened, True, "float32", batch=32).features
+    made = images.features_of(phi, whitened, True, "float32", batch=32)
     x = np.asarray(whitened)
     own, other = phi(x).astype(np.float64), phi(mirror(x)).astype(np.float64)
     of_image = np.concatenate([own, mirror(other)], axis=-1) * np.sqrt(32)
     of_mirror = np.concatenate([other, mirror(own)], axis=-1) * np.sqrt(32)
-    np.testing.assert_allclose(made, of_image, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(images.of_mirror_image(made), of_mirror, rtol=1e-4, atol=1e-5)
-    K = images.rows_of_kernel(tail, made, TRAIN, True, block_rows=2).astype(np.float64)
+    np.testing.assert_allclose(made.features, of_image, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.of_mirror(made.features), of_mirror, rtol=1e-4, atol=1e-5)
+    K = images.rows_of_kernel(tail, made.features, TRAIN, made.of_mirror, block_rows=2).astype(np.float64)
     both = np.concatenate([of_image[:TRAIN], of_mirror[:TRAIN]])
     rows = tail.kernel(np.concatenate([both, of_image[TRAIN:]]), both, get="nngp")
     np.testing.assert_allclose(K[:TRAIN], (rows[:TRAIN, :TRAIN] + rows[:TRAIN, TRAIN:]) / 2, rtol=1e-4)
@@ -135,8 +135,19 @@ def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
     check_file(run, K)
     check_mirror_images(K, rows[: 2 * TRAIN], rows[2 * TRAIN :])
     assert run["seconds"]["kernel"] > 0
-    plain = images.rows_of_kernel(tail, jnp.asarray(of_image, jnp.float32), TRAIN, False)
+    plain = images.rows_of_kernel(tail, jnp.asarray(of_image, jnp.float32), TRAIN)
     np.testing.assert_allclose(plain[:TRAIN], rows[:TRAIN, :TRAIN], rtol=1e-4)
+    # fewer channels hold most of the products, and mirror images theirs
+    few = images.features_of(phi, whitened, True, "float32", batch=32, channels=40)
+    assert few.features.shape[-1] == 40
+
+    def products(features):
+        pixels = np.asarray(features, np.float64).reshape(-1, features.shape[-1])
+        return pixels @ pixels.T / features.shape[-1]
+
+    for found, all_of_them in ((few.features, of_image), (few.of_mirror(few.features), of_mirror)):
+        whole = products(all_of_them)
+        assert np.linalg.norm(products(found) - whole) < 0.02 * np.linalg.norm(whole)
 
 
 def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):

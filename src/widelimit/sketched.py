@@ -230,7 +230,7 @@ class FeatureMap(eqx.Module):
         program, `jax.jit(lambda x: phi(x))`.
         """
         x = self._checked(x)
-        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
+        size = self.batch_size(x.dtype) if batch is None else whole("batch", batch, least=1)
         if isinstance(self.sketch, Exact) or _is_traced(x) or (isinstance(x, jax.Array) and len(x) <= size):
             some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
             return self._chosen([in_own_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
@@ -245,7 +245,7 @@ class FeatureMap(eqx.Module):
     def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
         """The features of `batch` rows after the other, for those who do not keep them."""
         x = self._checked(x)
-        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
+        size = self.batch_size(x.dtype) if batch is None else whole("batch", batch, least=1)
         with bar("features", progress, len(x)) as advance:
             for _, blocks in self._blocks(x, size):
                 yield self._chosen(blocks)
@@ -306,11 +306,14 @@ class FeatureMap(eqx.Module):
         missing = self.columns - found.shape[-1]
         return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, missing)]) if missing else found
 
-    def _batch(self, x: Any) -> int:
+    def batch_size(self, dtype: Any = "float32") -> int:
+        """How many rows of `dtype`, or the map's own, are best computed at a time."""
+        itemsize = jnp.dtype(self.dtype or dtype).itemsize
         spatial = self.input_shape[:-1]
         wide = max(self.columns, *(_PATCH * part.widths.at(spatial) for part in self.parts))
-        row = prod(spatial) * wide * x.dtype.itemsize if spatial else self.columns * x.dtype.itemsize
-        return max(1, min(4096, _batch_bytes() // row))
+        row = prod(spatial) * wide * itemsize if spatial else self.columns * itemsize
+        fit = max(1, min(4096, _batch_bytes() // row))
+        return 1 << (fit.bit_length() - 1)
 
     def _blocks(self, x: Any, size: int) -> Iterator[tuple[int, list[Any]]]:
         """Every batch's place and features; the last is filled up, so that one program serves all.

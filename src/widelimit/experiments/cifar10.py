@@ -54,6 +54,7 @@ class Config:
     features: tuple[int, ...] = (4096,)
     flips: bool = False
     exact_last: bool = False
+    channels: int | None = None  # that the last stage sees of the features; None: all
     seeds: tuple[int, ...] = (0,)
     train: int = 50_000
     test: int = 10_000
@@ -68,6 +69,11 @@ class Config:
         self.network()
         if self.kernel not in ("nngp", "ntk"):
             raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
+        if self.channels is not None and not (self.exact_last and self.channels >= 1):
+            raise ValueError(
+                f"--channels is a number of 1 or more for the last stage of --exact-last, not {self.channels}"
+                f"{'' if self.exact_last else ' without it'}."
+            )
         if self.exact_last and self.kernel == "ntk":
             raise ValueError(
                 "--exact-last takes the features of the first stages for the NNGP's, and the NTK has others too. Leave out "
@@ -184,13 +190,14 @@ def _run(config: Config, x: Array, y: np.ndarray, preprocessing: float, batch: i
     )
     seconds["drawing"] = seconds_since(began, jax.tree.leaves(phi))
     kept = config.kept if tail is None else str(config.dtype)
-    found, seconds["compiling"], seconds["features"] = features_of(phi, x, config.flips, kept, batch, progress)
-    rows: Any = found
+    rows: Any
+    rows, of_mirror, seconds["compiling"], seconds["features"] = features_of(
+        phi, x, config.flips, kept, batch, progress, config.channels
+    )
     if tail is not None:
         began = time.perf_counter()
-        rows = rows_of_kernel(tail, found, config.train, config.flips, progress)
+        rows = rows_of_kernel(tail, rows, config.train, of_mirror, progress)
         seconds["kernel"] = seconds_since(began)
-        del found
     path = feature_path if tail is None else kernel_path
     began = time.perf_counter()
     held_out = chosen_on_held_out(path, rows, y[: config.train], config.resolved_held_out, config.penalties)
@@ -222,6 +229,7 @@ def named_settings(config: dict[str, Any]) -> str:
     gaussian = f"normalised Gaussian, scale {config['scale']:g}"
     parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
     parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
+    parts += [f"{config['channels']} channels"] * (config["channels"] is not None)
     plain = asdict(Config())
     unusual = {name: config[name] for name in ("train", "regularization", "kept") if config[name] != plain[name]}
     return ", ".join(
@@ -306,6 +314,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add("--features", type=int, nargs="+", default=plain.features, metavar="M", help="one or several numbers (4096)")
     add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
     add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")
+    add("--channels", type=int, metavar="C", help="turn the features into so many for the exact last stage (all)")
     add("--seeds", type=int, nargs="+", default=plain.seeds, metavar="SEED", help="one or several (0)")
     add("--train", type=int, default=plain.train, metavar="N", help="training images (%(default)s)")
     add("--test", type=int, default=plain.test, metavar="N", help="test images (%(default)s)")

@@ -8,7 +8,7 @@ image, which makes their products invariant.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -24,9 +24,8 @@ from ..progress import bar
 from ..sketched import FeatureMap
 
 _BLOCK = 4096  # images at a time in float64
-_BATCH_BYTES = {"cpu": 2**26}  # of the widest arrays of a batch
-_BATCH_BYTES_OF_ACCELERATOR = 2**31
-_LARGEST_BATCH = 2048
+_SAMPLE = 1024  # images that choose channels
+_ITERATIONS = 4
 _BLOCK_ROWS = 16  # of a symmetric matrix, computed from the diagonal on
 
 
@@ -68,50 +67,57 @@ def _inverse_root(moment: Array, regularization: float) -> Array:
 
 
 class Made(NamedTuple):
-    """Features of all images, and the seconds it took to compile and then to compute them."""
+    """Features of all images, and seconds of compiling and of computing.
+
+    Where pixels have them, `of_mirror` gives those of the mirror images, without computing any anew.
+    """
 
     features: Array
+    of_mirror: Callable[[Array], Array] | None
     compiling: float
     seconds: float
 
 
 def features_of(
-    phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False
-) -> Made:
+    phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False,
+    channels: int | None = None,
+) -> Made:  # fmt: skip
     """The features of all images, in the dtype `kept`; with `flips`, of a kernel that mirror images share.
 
     Rows of features, (n, columns), are means over the image and its mirror image. Pixels have theirs side by side, which
     `rows_of_kernel` makes one kernel of; they are scaled so that the exact reading, which divides products by the number of
-    channels, sees their products.
+    channels, sees their products. With `channels` they are turned into so many, which hold most of their products.
     """
-    size = min(len(x), default_batch(phi) if batch is None else batch)
+    size = min(len(x), phi.batch_size() if batch is None else batch)
     starts = [min(i, len(x) - size) for i in range(0, len(x), size)]  # the last overlaps, and one program serves all
-    shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
     began = time.perf_counter()
+    shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
+    basis = None
+    if len(shape) == 3 and channels is not None and channels < shape[-1]:
+        basis = _principal(phi, x, size, flips, channels)
+        shape = (*shape[:-1], channels)
+    of_mirror = _of_mirror(basis) if flips and len(shape) == 3 else None
     found = jnp.zeros((len(x), *shape), kept)
-    found = _filled_in(phi, found, x, 0, size, flips).block_until_ready()
+    found = _filled_in(phi, found, x, 0, size, flips, basis).block_until_ready()
     ready = time.perf_counter()
     with bar("features", progress, len(x)) as advance:
         for start in starts:
-            found = _filled_in(phi, found, x, start, size, flips)
+            found = _filled_in(phi, found, x, start, size, flips, basis)
             if progress:
                 found.block_until_ready()
             advance(size)
     found.block_until_ready()
-    return Made(found, ready - began, time.perf_counter() - ready)
-
-
-def default_batch(phi: FeatureMap) -> int:
-    """As many images as have wide arrays of some megabytes on a CPU, and of some gigabytes on an accelerator."""
-    row = prod(phi.input_shape[:-1]) * phi.columns * jnp.dtype(phi.dtype or "float32").itemsize
-    fit = _BATCH_BYTES.get(jax.default_backend(), _BATCH_BYTES_OF_ACCELERATOR) // row
-    return 1 << (min(max(fit, 1), _LARGEST_BATCH).bit_length() - 1)
+    return Made(found, of_mirror, ready - began, time.perf_counter() - ready)
 
 
 @partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="found")
-def _filled_in(phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool) -> Array:
+def _filled_in(
+    phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool, basis: Array | None
+) -> Array:
     """The features so far, with those of another batch."""
     part = _batch_of(phi, lax.dynamic_slice_in_dim(x, start, size), flips)
+    if basis is not None:
+        part = _times(part, basis) * (basis.shape[1] / basis.shape[0]) ** 0.5
     return lax.dynamic_update_slice_in_dim(found, part.astype(found.dtype), start, 0)
 
 
@@ -124,43 +130,81 @@ def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
     return phi.columns**0.5 * (own if other is None else jnp.concatenate([own, mirrored(other)], axis=-1))
 
 
+def _times(x: Array, matrix: Array) -> Array:
+    """x times a matrix, in its precision, added up in float32."""
+    return jnp.matmul(x, matrix.astype(x.dtype), precision="highest", preferred_element_type=jnp.float32)
+
+
+def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Array:
+    """An orthonormal basis, (columns, channels), of nearly the directions that hold most of the features of some images.
+
+    By subspace iteration, and then turned at random: what all images share would otherwise sit in one channel, of which
+    bfloat16 keeps few digits.
+    """
+    last_start = min(max(_SAMPLE, size), len(x)) - size
+    moment = sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size))
+    if flips:  # and those of their mirror images, so that the basis holds as much of them
+        moment = moment + _swapped(_swapped(moment).T).T
+    first, last = jax.random.split(jax.random.key(0))
+    basis = jax.random.normal(first, (len(moment), channels))
+    for _ in range(_ITERATIONS):
+        basis = jnp.linalg.qr(jnp.matmul(moment, basis, precision="highest"))[0]
+    return basis @ jnp.linalg.qr(jax.random.normal(last, (channels, channels)))[0]
+
+
+@partial(jax.jit, static_argnames="flips")
+def _pixel_moment(phi: FeatureMap, x: Array, flips: bool) -> Array:
+    part = _batch_of(phi, x, flips)
+    part = part.reshape(-1, part.shape[-1])
+    return _times(part.T, part)
+
+
 def mirrored(x: Array) -> Array:
     """Left and right exchanged."""
     return jnp.flip(x, axis=2)
 
 
-def of_mirror_image(both: Array) -> Array:
-    """The features that the mirror images of such as have `both` side by side have, without computing any."""
-    half = both.shape[-1] // 2
-    return mirrored(jnp.concatenate([both[..., half:], both[..., :half]], axis=-1))
+def _swapped(x: Array) -> Array:
+    """The two halves of columns exchanged."""
+    half = x.shape[-1] // 2
+    return jnp.concatenate([x[..., half:], x[..., :half]], axis=-1)
+
+
+def _of_mirror(basis: Array | None) -> Callable[[Array], Array]:
+    """What makes the features of an image those of its mirror image: the halves change places, in whatever basis."""
+    if basis is None:
+        return lambda features: mirrored(_swapped(features))
+    turn = jnp.matmul(_swapped(basis.T), basis, precision="highest")
+    return lambda features: mirrored(_times(features, turn).astype(features.dtype))
 
 
 def rows_of_kernel(
-    tail: Network, features: Array, columns: int, flips: bool, progress: bool = False, block_rows: int = _BLOCK_ROWS
-) -> np.ndarray:
+    tail: Network, features: Array, columns: int, of_mirror: Callable[[Array], Array] | None = None,
+    progress: bool = False, block_rows: int = _BLOCK_ROWS,
+) -> np.ndarray:  # fmt: skip
     """The NNGP of `tail` on features of pixels: of all images with the first `columns`, float32.
 
-    With `flips` it is (K(x, y) + K(x, mirror y)) / 2, the second part of which is symmetric too.
+    With `of_mirror`, of `features_of`, it is (K(x, y) + K(x, mirror y)) / 2, the second part of which is symmetric too.
     """
     first, rest = features[:columns], features[columns:]
     found = np.empty((len(features), columns), np.float32)
     tail.kernel(first, get="nngp", progress=progress, out=found[:columns])
     tail.kernel(rest, first, get="nngp", progress=progress, out=found[columns:])
-    if not flips:
+    if of_mirror is None:
         return found
     height = -(-columns // block_rows)
     with bar("mirror images", progress, len(features)) as advance:
         for i in range(0, columns, height):
             j = min(i + height, columns)
             other = np.empty((j - i, columns - i), np.float32)
-            tail.kernel(of_mirror_image(first[i:j]), first[i:], get="nngp", out=other)
+            tail.kernel(of_mirror(first[i:j]), first[i:], get="nngp", out=other)
             found[i:j, i:] = (found[i:j, i:] + other) / 2
             found[j:columns, i:j] = found[i:j, j:].T
             advance(j - i)
         for i in range(columns, len(features), height):
             part = found[i : i + height]
             other = np.empty_like(part)
-            tail.kernel(of_mirror_image(features[i : i + height]), first, get="nngp", out=other)
+            tail.kernel(of_mirror(features[i : i + height]), first, get="nngp", out=other)
             part[:] = (part + other) / 2
             advance(len(part))
     return found
