@@ -10,6 +10,7 @@ import pytest
 import widelimit as wl
 from catalogue import ACTIVATIONS, NETWORKS
 from widelimit import activations, exact
+from widelimit.layers import Nonlinearity
 
 X = np.random.default_rng(0).normal(size=(6, 5))
 IMAGES = np.random.default_rng(0).normal(size=(3, 8, 8, 3))
@@ -245,3 +246,51 @@ def test_dropout_draws_a_mask_for_each_input():
     kernel = net.empirical_kernel(params, X, X, get="nngp", key=jax.random.key(1))
     own = net.empirical_kernel(params, X, get="nngp", key=jax.random.key(1))
     assert np.all(np.diag(kernel) != np.diag(own))
+
+
+SPLIT = {
+    "fully connected": (wl.nets.fully_connected(2, "gelu", 1.3, 0.2), X),
+    "convolutional": (
+        wl.serial(
+            wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.1), "relu", wl.AvgPool((2, 2), (2, 2)),
+            wl.Conv((3, 3), padding="SAME"), "exp_normalized", wl.GlobalAvgPool(), wl.Dense(1.1),
+        ),
+        IMAGES,
+    ),
+    "flattened": (wl.serial(wl.Conv((3, 3)), "relu", wl.Conv((2, 2), (2, 2)), "relu", wl.Flatten(), wl.Dense()), IMAGES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_features_of_the_first_layers_carry_the_kernel_of_the_rest(x64, name):
+    """The tail's kernel of exact features of the head, as of inputs with these covariances, is the whole network's."""
+    net, x = SPLIT[name]
+    x = jnp.asarray(x[:, :4, :4] if x.ndim > 2 else x)
+    whole = net.kernel(x, get="nngp")
+    for k in range(1, len(net)):
+        if isinstance(net[k], Nonlinearity):  # needs a Gaussian input, which features are not
+            continue
+        phi = net[:k].feature_map(jax.random.key(0), x.shape[1:], get="nngp", sketch="exact")(x)
+        found = net[k:].kernel(np.sqrt(phi.shape[-1]) * phi, get="nngp")
+        np.testing.assert_allclose(found, whole, rtol=1e-9)
+
+
+def test_layers_are_counted():
+    net = wl.nets.fully_connected(2)
+    assert len(net) == 5
+    assert net[0] == net[-5] == wl.Dense()
+    assert net[np.int64(1)] == net.layers[1]
+    assert net[:2] == wl.serial(wl.Dense(), "relu")
+    assert wl.serial(*net) == net
+    assert wl.serial(net[:2], net[2:])[1] == net[2:]
+    assert net[::-1].layers == net.layers[::-1]
+    assert wl.from_json(net[1:].to_json()) == net[1:]
+    assert jax.tree.leaves(net[2:]) == jax.tree.leaves(net)[1:]
+    with pytest.raises(IndexError, match=r"has 5 layers, net\[0\] to net\[4\], and no net\[5\]"):
+        net[5]
+    with pytest.raises(TypeError, match=r"net\[:7\], not by 'relu'"):
+        net["relu"]
+    with pytest.raises(TypeError, match="whole numbers"):
+        net[1.0:]
+    with pytest.raises(IndexError, match="has no layers"):
+        wl.serial()[0]

@@ -39,6 +39,7 @@ LINEAR = {
     "dense projection, Gaussian": (lambda key, x: sketch.projection(key, 20, 50, gaussian=True)(x) / 50**0.5, UNIT, 1),
     "SRHT": (lambda key, x: sketch.projection(key, 90, 40)(x) / 40**0.5, LONG, 1),
     "two rounds, several blocks": (lambda key, x: sketch.projection(key, 90, 300, rounds=2)(x) / 300**0.5, LONG, 1),
+    "a matrix": (lambda key, x: sketch.projection(key, 90, 40, dense=True)(x) / 40**0.5, LONG, 1),
     "fold": (lambda key, x: sketch.fold(sketch.draw_signs(key, 90), x, 32), LONG, 1),
     "few columns of more": (lambda key, x: x @ sketched._mixed(key, 20, 8), UNIT, 1),
     "TensorSRHT": (lambda key, x: sketch.product(key, 90, 90, 64)(x, x), LONG, 2),
@@ -429,6 +430,35 @@ def test_features_of_images():
     phi = IMAGE_NET.feature_map(jax.random.key(0), (6, 6, 2), 1024)
     assert phi(IMAGES).shape == (5, 1024)
     assert phi.error(IMAGES).rms < 0.1
+
+
+def test_layers_of_many_pixels_have_fewer_columns():
+    widths = sketch.Widths(8192, False, 64)
+    assert [widths.at(spatial) for spatial in [(32, 32), (16, 16), (8, 8), ()]] == [512, 2048, 8192, 8192]
+    assert sketch.Widths(2048, False, 64).at((32, 32)) == 256
+    assert sketch.Widths(100, False, 64).at((32, 32)) == 100
+    net = wl.serial(CONV, "relu", wl.AvgPool((2, 2), (2, 2)), CONV, "relu", wl.GlobalAvgPool(), wl.Dense(), "relu")
+    assert sketched._fewest_pixels(net, (6, 6, 2)) == 9
+    assert sketched._fewest_pixels(NET, (12,)) is None
+
+
+def test_whole_patches_by_a_matrix(tmp_path):
+    """Where a dense matrix is affordable nothing is folded: on a device, in batches and in bfloat16, and from a file."""
+    net = wl.serial(CONV, "relu", wl.AvgPool((2, 2), (2, 2)), CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
+    phi = net.feature_map(jax.random.key(0), (6, 6, 2), 300, get="nngp")
+    matrices = [leaf.shape for leaf in jax.tree.leaves(phi.parts) if leaf.dtype == jnp.bfloat16]
+    assert [inputs for inputs, _ in matrices] == [9 * 256 + 1]
+    found, exact = phi(IMAGES), net.kernel(IMAGES, get="nngp")
+    assert phi.error(IMAGES).rms < 0.05
+    on_device = phi(jnp.asarray(IMAGES), batch=2)
+    assert isinstance(on_device, jax.Array)
+    np.testing.assert_allclose(on_device, found, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate(list(phi.blocks(jnp.asarray(IMAGES), 2))), found, rtol=0, atol=1e-6)
+    phi.save(tmp_path / "phi.npz")
+    np.testing.assert_array_equal(wl.load_features(tmp_path / "phi.npz")(IMAGES), found)
+    narrow = net.feature_map(jax.random.key(0), (6, 6, 2), 300, get="nngp", dtype="bfloat16")(IMAGES)
+    assert narrow.dtype == np.float32  # the mean over pixels is, and tells apart what bfloat16 cannot
+    np.testing.assert_allclose(narrow @ narrow.T, found @ found.T, rtol=0, atol=0.01 * np.abs(exact).max())
 
 
 def test_fewer_columns_than_the_network_has_are_mixed(tmp_path):

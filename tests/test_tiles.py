@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -44,6 +46,118 @@ def test_tiles_of_images(small_tiles):
     with jax.enable_x64(True):
         np.testing.assert_allclose(found, exact.kernel(net, images).ntk, rtol=1e-13)
     assert net.kernel(images[:0], get="ntk", memory="1GiB").shape == (0, 0)
+
+
+IMAGES = np.random.default_rng(0).normal(size=(7, 4, 4, 3))
+CONV = wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.1)
+ENDS = {"pool": (wl.AvgPool((2, 2), (2, 2)), CONV, wl.GlobalAvgPool()), "flatten": (wl.Flatten(),)}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("in_flight", [1, 3 * 16**2, 2**28])
+def test_blocks_of_images_are_the_pairs(x64, monkeypatch, end, in_flight):
+    """Whatever is computed at a time, and whether or not blocks come out even: the kernels of single pairs."""
+    net = wl.serial(CONV, "relu", *ENDS[end], wl.Dense())
+    run = jax.jit(lambda x1, x2: exact.kernel(net, x1, x2))
+    pairs = [[run(IMAGES[i : i + 1], IMAGES[j : j + 1]) for j in range(7)] for i in range(7)]
+    monkeypatch.setattr(exact, "in_flight", lambda: in_flight)
+    blocks = jax.jit(partial(exact.kernel, net))
+    rectangular, symmetric = blocks(IMAGES[:5], IMAGES), blocks(IMAGES)
+    for get in ("nngp", "ntk"):
+        expected = np.block([[np.asarray(getattr(pair, get)) for pair in row] for row in pairs])
+        np.testing.assert_allclose(getattr(rectangular, get), expected[:5], rtol=1e-13)
+        whole = np.asarray(getattr(symmetric, get))
+        np.testing.assert_allclose(whole, expected, rtol=1e-7)  # the slope of a row with itself
+        np.testing.assert_allclose(whole[~np.eye(7, dtype=bool)], expected[~np.eye(7, dtype=bool)], rtol=1e-13)
+        np.testing.assert_array_equal(whole, whole.T)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("x", [X, IMAGES], ids=["rows", "images"])
+def test_half_precision_is_computed_in_float32(x, dtype):
+    net = NET if x.ndim == 2 else wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
+    half = jnp.asarray(x, dtype)
+    single = half.astype(jnp.float32)  # no digit is lost
+    options: list[dict] = [{}, {"memory": "1GiB"}, {"diagonal": True}]
+    for option in options:
+        found, expected = net.kernel(half, get="ntk", **option), net.kernel(single, get="ntk", **option)
+        assert found.dtype == expected.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    with pytest.raises(ValueError, match="of float32"):
+        net.kernel(half, get="ntk", out=np.empty((len(x), len(x))))
+
+
+def _jax_array_is_its_numpy_array(tmp_path, net, x):
+    array = jnp.asarray(x)
+    for other in (None, x[:5]):
+        expected = net.kernel(x, other, memory="1GiB")
+        out = np.empty((2, len(x), len(x if other is None else other)), x.dtype)
+        paths = tmp_path / "nngp.npy", tmp_path / "ntk.npy"
+        places: list[dict] = [{"memory": "1GiB"}, {"progress": True}, {"out": (out[0], out[1])}, {"out": paths}]
+        for options in places:
+            for found, numpy in zip(net.kernel(array, other, **options), expected, strict=True):
+                assert isinstance(found, np.ndarray)
+                np.testing.assert_allclose(found, numpy, rtol=1e-6 if x.dtype == np.float32 else 1e-14)
+                if other is None:
+                    np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_jax_arrays_stay_where_they_are(tmp_path, small_tiles, monkeypatch, dtype):
+    """Tiles are cut out of them by the program; nothing else than tiles is brought back."""
+    with jax.enable_x64(dtype == np.float64):
+        _jax_array_is_its_numpy_array(tmp_path, NET, X.astype(dtype))
+        monkeypatch.setattr(tiles, "rows_from", None)
+        assert NET.kernel(jnp.asarray(X, dtype), get="ntk", memory="1GiB").dtype == dtype
+
+
+def test_tiles_on_an_accelerator(monkeypatch):
+    """Its sizes, and NumPy arrays put there as a whole, with the same results."""
+    net = wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
+    images = IMAGES.astype(np.float32)
+    expected = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(tiles, "_ACCELERATED_IMAGES", (2, 4))
+    monkeypatch.setattr(tiles, "_ACCELERATED_SIDE", 8)
+    tiles._program.cache_clear()
+    for memory in (0, 2**30):
+        monkeypatch.setattr(tiles, "_device_memory", lambda memory=memory: memory)
+        found = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
+        assert isinstance(tiles._placed(images, images)[1], np.ndarray if memory == 0 else jax.Array)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(a, b, rtol=8 * np.finfo(a.dtype).eps, atol=8 * np.finfo(a.dtype).eps)
+    tiles._program.cache_clear()
+
+
+@pytest.mark.parametrize(("pixels", "side"), [(8, 256), (16, 64), (32, 64), (2, 512)])
+def test_sides_on_an_accelerator(monkeypatch, pixels, side):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    pooled = wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
+    x = np.empty((1, pixels, pixels, 3))
+    assert tiles.largest_side(pooled, x) == side
+    assert tiles.largest_side(wl.nets.conv_flatten(1), x) == 512
+    assert tiles.largest_side(NET, X) == 4096
+
+
+def test_a_killed_computation_of_jax_arrays_goes_on(tmp_path, small_tiles, monkeypatch):
+    x, out, record = jnp.asarray(X, jnp.bfloat16), tmp_path / "K.npy", tiles.ResumedFiles.record
+    expected, done = NET.kernel(x, get="ntk", memory="1GiB"), []
+
+    def counted(files, corner):
+        done.append(corner)
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        record(files, corner)
+
+    monkeypatch.setattr(tiles.ResumedFiles, "record", counted)
+    with pytest.raises(KeyboardInterrupt):
+        NET.kernel(x, get="ntk", out=out)
+    with pytest.raises(ValueError, match="of another computation"):
+        NET.kernel(2 * x, get="ntk", out=out)
+    monkeypatch.setattr(tiles, "_SIDE", 16)  # the tiles stay those of the first call
+    found = NET.kernel(x, get="ntk", out=out)
+    assert 6 < len(done) < 2 * 6
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_compiled_once_for_all_tiles_and_scales(small_tiles):

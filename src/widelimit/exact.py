@@ -2,12 +2,13 @@
 
 `kernel` is a pure function of a network (a pytree) and its inputs: jit it, map it, differentiate it. It first runs every
 input with itself, which gives the diagonal and the variances that all pairs share (see `state`), then the pairs. Inputs
-without pixels are paired all at once, in one matrix; those with pixels in chunks that stay near the processor.
+without pixels are paired all at once, in one matrix; those with pixels in blocks of `in_flight` covariances, whose first
+ones are one product of matrices. Inputs of half precision, bfloat16 or float16, have kernels of float32.
 """
 
 from collections.abc import Callable
 from functools import partial
-from math import ceil, prod, sqrt
+from math import ceil, isqrt, prod, sqrt
 from typing import Any, NamedTuple
 
 import jax
@@ -19,8 +20,16 @@ from .layers import Layer
 from .numerics import ULPS
 from .state import State, Tape
 
-_CHUNK = 2**18  # covariances in flight at a time
-_TILES = 4  # along a side of a symmetric matrix: a quarter of its half is computed twice
+_TILES = 4  # along a side of a symmetric matrix of rows: a quarter of its half is computed twice
+_IMAGE_TILES = 16  # the same of images, at least: a sixteenth
+
+
+def in_flight() -> int:
+    """How many covariances of images are computed at a time: a megabyte, or a gigabyte on an accelerator.
+
+    On a CPU they go through all layers while they are still near a core; an accelerator is kept busy only by many.
+    """
+    return 2**18 if jax.default_backend() == "cpu" else 2**28
 
 
 class Kernels(NamedTuple):
@@ -74,7 +83,7 @@ def ends_gaussian(net: Layer, x: Array) -> bool:
     """Whether the outputs are Gaussian, as those of Dense and Conv are. Nothing is computed."""
 
     def end(x):
-        return net.propagate(_start(net, _covariance(_paired(net, x, want), x, x), want, Tape(), x))
+        return net.propagate(_start(net, _own_covariance(_paired(net, x, want), x), want, Tape(), x))
 
     want = Want(ntk=False)
     return jax.eval_shape(end, jax.ShapeDtypeStruct((1, *x.shape[1:]), jnp.float32)).gaussian
@@ -109,108 +118,152 @@ def _finish(net: Layer, state: State) -> tuple[Kernels, Tape]:
     return Kernels(end.nngp, ntk), end.tape
 
 
+def computed_in(dtype: Any) -> np.dtype:
+    """The precision of kernels of inputs of `dtype`: their own, and float32 of inputs of half precision."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
+
+
+def _mean_product(fn: Callable, x1: Array, x2: Array) -> Array:
+    """fn(x1, x2), a sum of products over the channels, as a mean; nothing is rounded to less than float32."""
+    dtype = computed_in(x1.dtype)
+    precision = "highest" if dtype == x1.dtype else None  # products of half precision are exact in float32
+    return fn(x1, x2, precision=precision, preferred_element_type=dtype) / x1.shape[-1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _own_covariance(paired: bool, x: Array) -> Array:
+    """The mean over channels of the products of each input with itself, for equal pixels or all pairs of pixels."""
+    if not paired:
+        return jnp.mean(jnp.square(x.astype(computed_in(x.dtype))), -1)
+    rows = x.reshape(x.shape[0], -1, x.shape[-1])
+    products = _mean_product(partial(jnp.einsum, "bpc,bqc->bpq"), rows, rows)
+    return products.reshape(x.shape[:-1] + x.shape[1:-1])
+
+
 @partial(jax.jit, static_argnums=0)
 def _covariance(paired: bool, x1: Array, x2: Array) -> Array:
-    """The mean over channels of the products of two equally long batches, for equal pixels or all pairs of pixels."""
-    if not paired:
-        return jnp.sum(x1 * x2, -1) / x1.shape[-1]
-    rows = [x.reshape(x.shape[0], -1, x.shape[-1]) for x in (x1, x2)]
-    products = jnp.einsum("bpc,bqc->bpq", *rows, precision="highest") / x1.shape[-1]
-    return products.reshape(x1.shape[0], *x1.shape[1:-1], *x1.shape[1:-1])
+    """The mean over channels of the products of all inputs of x1 with all of x2, in the axes of a `State`."""
+    if paired or x1.ndim == 2:
+        return _mean_product(partial(jnp.tensordot, axes=(-1, -1)), x1, x2)
+    return _mean_product(partial(jnp.einsum, "i...c,j...c->ij..."), x1, x2)
 
 
 def _own(net: Layer, x: Array, want: Want) -> tuple[Kernels, list[Array]]:
     """K(x, x) of every input, and the variances met on the way."""
 
     def run(x):
-        result, tape = _finish(net, _start(net, _covariance(_paired(net, x, want), x, x), want, Tape(), x))
+        result, tape = _finish(net, _start(net, _own_covariance(_paired(net, x, want), x), want, Tape(), x))
         return result, [own for own, _ in tape.entries]
 
-    return run(x) if x.ndim == 2 else _in_chunks(lambda i: run(x[i]), x.shape[0], _chunk(net, x, want))
-
-
-def _chunk(net: Layer, x: Array, want: Want) -> int:
-    pixels = prod(x.shape[1:-1])
-    return max(1, _CHUNK // (pixels**2 if _paired(net, x, want) else pixels))
-
-
-def _in_chunks(fn: Callable, count: int, size: int) -> Any:
-    """fn on the indices 0 .. count - 1, `size` at a time."""
-    size = max(1, min(size, count))
+    if x.ndim == 2:
+        return run(x)
+    count, size = x.shape[0], min(x.shape[0], _pairs_in_flight(net, x, want))
     chunks = ceil(count / size)
     indices = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
-    # The backward pass computes a chunk again instead of keeping all of its layers.
-    results = jax.lax.map(jax.checkpoint(fn), indices)
+    results = _one_by_one(lambda i: run(x[i]), indices)
     return jax.tree.map(lambda r: r.reshape(chunks * size, *r.shape[2:])[:count], results)
 
 
-def _pairs(net, x1, x2, kept1, kept2, want, count: int, indices: Callable) -> Kernels:
-    """The kernels of a list of pairs, whose places in x1 and x2 are indices(0 .. count - 1)."""
+def _one_by_one(fn: Callable, items: Array) -> Any:
+    """fn of every item. The backward pass computes an item again instead of keeping all of its layers."""
+    return jax.lax.map(jax.checkpoint(fn), items)
 
-    def run(p):
-        i, j = indices(p)
-        tape = Tape(tuple((v1[i], v2[j]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
-        return _finish(net, _start(net, _covariance(_paired(net, x1, want), x1[i], x2[j]), want, tape, x1))[0]
 
-    return _in_chunks(run, count, _chunk(net, x1, want))
+def covariances(net: Layer, x: Array, pairs: bool = False) -> int:
+    """How many covariances a pair of inputs takes at first: of equal pixels, or of all pairs of pixels."""
+    pixels = prod(x.shape[1:-1])
+    return pixels**2 if _paired(net, x, Want(False, pairs)) else pixels
+
+
+def _pairs_in_flight(net: Layer, x: Array, want: Want) -> int:
+    return max(1, in_flight() // covariances(net, x, want.pairs))
+
+
+def _block(net: Layer, x1: Array, x2: Array, kept1: list[Array], kept2: list[Array], want: Want) -> Kernels:
+    """The kernels between all of x1 and all of x2, at once."""
+    entries = tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True))
+    nngp = _covariance(_paired(net, x1, want), x1, x2)
+    result, _ = _finish(net, _start(net, nngp, want, Tape(entries, recording=False), x1))
+    return jax.tree.map(lambda k: jnp.moveaxis(k, k.ndim // 2, 1), result) if want.pairs else result
+
+
+def _blocks(net, x1, x2, kept1, kept2, want, sides: tuple[int, int], corners: np.ndarray) -> Kernels:
+    """The kernels of blocks of inputs, one after the other, given the first of either; beyond the end the last repeats."""
+
+    def run(corner):
+        i, j = (
+            jnp.minimum(start + jnp.arange(side), x.shape[0] - 1)
+            for start, side, x in zip(corner, sides, (x1, x2), strict=True)
+        )
+        return _block(net, x1[i], x2[j], [v[i] for v in kept1], [v[j] for v in kept2], want)
+
+    return _one_by_one(run, jnp.asarray(corners, jnp.int32))
 
 
 def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
-    n1, n2 = x1.shape[0], x2.shape[0]
     if x1.ndim == 2:
-        nngp = jnp.matmul(x1, x2.T, precision="highest") / x1.shape[-1]
-        tape = Tape(tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True)), recording=False)
-        return _finish(net, _start(net, nngp, want, tape, x1))[0]
-    result = _pairs(net, x1, x2, kept1, kept2, want, n1 * n2, lambda p: (p // n2, p % n2))
-    return jax.tree.map(lambda r: r.reshape(n1, n2, *r.shape[1:]), result)
+        return _block(net, x1, x2, kept1, kept2, want)
+    n1, n2 = x1.shape[0], x2.shape[0]
+    most = _pairs_in_flight(net, x1, want)
+    size1 = _even(n1, max(isqrt(most), most // n2))
+    size2 = _even(n2, most // size1)
+    tiles1, tiles2 = ceil(n1 / size1), ceil(n2 / size2)
+    corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
+    result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
+    return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
+
+
+def _even(count: int, most: int) -> int:
+    """The side of the fewest equal blocks of at most `most`."""
+    return ceil(count / ceil(count / min(count, most)))
+
+
+def _assembled(grid: Array) -> Array:
+    """A grid of blocks, (tiles1, tiles2, size1, size2, ...), as one array."""
+    tiles1, tiles2, size1, size2, *rest = grid.shape
+    return grid.swapaxes(1, 2).reshape(tiles1 * size1, tiles2 * size2, *rest)
 
 
 def _symmetric(net, x, own, kept, want) -> Kernels:
+    """The kernels of x with itself: the tiles on and above the diagonal, mirrored."""
     n = x.shape[0]
     if n < 2:
         return jax.tree.map(lambda d: d[:, None], own)
     if x.ndim == 2:
-        return _symmetric_rows(net, x, own, kept, want)
-    # Every unordered pair once: row i with the rows that follow it at a distance of up to n/2, counting round.
-    result = _pairs(net, x, x, kept, kept, want, n * (n - 1) // 2, lambda p: (p % n, (p % n + p // n + 1) % n))
+        size = ceil(n / min(n, _TILES))
+    else:
+        size = _even(n, min(isqrt(_pairs_in_flight(net, x, want)), ceil(n / _IMAGE_TILES)))
+    side = ceil(n / size)
+    upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
+    if x.ndim == 2:
+        result = _row_tiles(net, x, kept, want, side, size, upper)
+    else:
+        result = _blocks(net, x, x, kept, kept, want, (size, size), size * np.stack(upper, -1))
     i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
-    ahead, behind = (j - i) % n, (i - j) % n
-    forward = (ahead < behind) | ((ahead == behind) & (i < j))
-    place = jnp.where(forward, (ahead - 1) * n + i, (behind - 1) * n + j)
-    place = jnp.where(i == j, 0, place)
 
     def matrix(values, diagonal):
-        ones = [1] * (values.ndim - 1)
-        found = values[place]
-        if want.pairs and values.ndim > 1:  # seen from the other input, the pixels of a pair change places
-            rank = (values.ndim - 1) // 2
-            turned = jnp.moveaxis(values, range(1, 1 + rank), range(1 + rank, 1 + 2 * rank))
-            found = jnp.where(forward.reshape(n, n, *ones), found, turned[place])
-        return jnp.where((i == j).reshape(n, n, *ones), diagonal[:, None], found)
+        grid = jnp.zeros((side, side, *values.shape[1:]), values.dtype).at[upper].set(values)
+        full = _assembled(grid)[:n, :n]
+        mirrored = full.swapaxes(0, 1)
+        rank = (
+            (full.ndim - 2) // 2 if want.pairs else 0
+        )  # seen from the other input, the pixels of a pair change places
+        mirrored = jnp.moveaxis(mirrored, range(2, 2 + rank), range(2 + rank, 2 + 2 * rank))
+        ones = [1] * (full.ndim - 2)
+        above, below = ((i < j).reshape(n, n, *ones), (i > j).reshape(n, n, *ones))
+        return jnp.where(above, full, jnp.where(below, mirrored, diagonal[:, None]))
 
     return jax.tree.map(matrix, result, own)
 
 
-def _symmetric_rows(net: Layer, x: Array, own: Kernels, kept: list[Array], want: Want) -> Kernels:
-    """The same for inputs without pixels: the tiles on and above the diagonal, all at once."""
-    n = x.shape[0]
-    side = min(n, _TILES)
-    size = ceil(n / side)
-    upper = np.triu_indices(side)
+def _row_tiles(net: Layer, x: Array, kept: list[Array], want: Want, side: int, size: int, upper: Any) -> Kernels:
+    """The tiles of inputs without pixels, all at once."""
 
     def tiles(v):
         """The rows of v, repeated at the end to fill the last tile."""
-        return v[jnp.minimum(jnp.arange(side * size), n - 1)].reshape(side, size, *v.shape[1:])
+        return v[jnp.minimum(jnp.arange(side * size), x.shape[0] - 1)].reshape(side, size, *v.shape[1:])
 
     rows = tiles(x)
-    nngp = jnp.einsum("kic,kjc->kij", rows[upper[0]], rows[upper[1]], precision="highest") / x.shape[-1]
+    nngp = _mean_product(partial(jnp.einsum, "kic,kjc->kij"), rows[upper[0]], rows[upper[1]])
     entries = tuple((tiles(v)[upper[0], :, None], tiles(v)[upper[1], None, :]) for v in kept)
-    result, _ = _finish(net, _start(net, nngp, want, Tape(entries, recording=False), x))
-    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
-
-    def matrix(values, diagonal):
-        grid = jnp.zeros((side, side, size, size), values.dtype).at[upper].set(values)
-        full = grid.transpose(0, 2, 1, 3).reshape(side * size, side * size)[:n, :n]
-        return jnp.where(i < j, full, jnp.where(i > j, full.T, diagonal[:, None]))
-
-    return jax.tree.map(matrix, result, own)
+    return _finish(net, _start(net, nngp, want, Tape(entries, recording=False), x))[0]

@@ -135,7 +135,8 @@ class Network(Layer):
         Large matrices of NumPy arrays are computed tile by tile. `memory`, such as "2GiB", bounds what this takes beside
         inputs and results; `progress=True` shows a bar with the time left. `out` is an array or memmap to write into, or
         the path of an .npy file, which appears when it is whole: the same call after a kill goes on where the first was.
-        Of two kernels, `out` is a tuple in the order of `get`. Any of these turns JAX arrays into NumPy arrays first.
+        Of two kernels, `out` is a tuple in the order of `get`. With any of these JAX arrays stay on their device, and the
+        result is a NumPy array. Kernels of JAX arrays of half precision, bfloat16 or float16, are float32.
         """
         names = _readings(get)
         if diagonal and x2 is not None:
@@ -153,7 +154,9 @@ class Network(Layer):
                 )
             budget = None if memory is None else parse_bytes(memory)
             try:
-                net, x1, x2 = jax.tree.map(float, net), np.asarray(x1), None if x2 is None else np.asarray(x2)
+                net = jax.tree.map(float, net)
+                for x in (x1, x2):
+                    np.asarray([] if x is None else x[:0])
             except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
                 raise ValueError(
                     "memory, progress and out are for numbers, and JAX is tracing the inputs or the network. Leave them "
@@ -230,6 +233,20 @@ class Network(Layer):
         run = partial(_empirical_kernel, self, params, ntk="ntk" in names, key=key)
         return _choose(in_own_precision(run, x1, x2), get)
 
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, place: int | slice) -> Any:
+        """A layer, or of a slice such as net[:7] the network of these layers."""
+        try:
+            return Network(self.layers[place]) if isinstance(place, slice) else self.layers[place]
+        except IndexError:
+            last = len(self) - 1
+            which = f"{last + 1} layers, net[0] to net[{last}], and no net[{place}]" if self.layers else "no layers"
+            raise IndexError(f"The network has {which}.") from None
+        except TypeError:
+            raise TypeError(f"Layers are counted by whole numbers, as net[3] or net[:7], not by {place!r}.") from None
+
     def to_json(self) -> str:
         """The network as JSON text; `from_json` reads it back."""
         return json.dumps({"widelimit": _FORMAT, "network": _describe(self)}, indent=1)
@@ -246,7 +263,7 @@ def _writeable(k: Any) -> Any:
 def _large(net: Network, x1: Any, x2: Any) -> bool:
     """Whether tiles are worth their while: NumPy arrays of many rows, and no parameter that JAX traces."""
     most = max(len(x1), 0 if x2 is None else len(x2)) if isinstance(x1, np.ndarray) else 0
-    return most > largest_side(x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
+    return most > largest_side(net, x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
 
 
 def _readings(get: str | Sequence[str]) -> tuple[str, ...]:

@@ -208,9 +208,10 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
     a convolutional kernel then takes three times as long, a deep fully connected one twice. Its own barrier is gone
     before its CPU backend merges, but a branch stays: here on whether all of the first array is NaN, as the results are.
+    On an accelerator XLA weighs what merging costs, and a branch would take as much time as several layers.
     """
     first = arrays[0]
-    if first is None or first.size == 0:
+    if first is None or first.size == 0 or jax.default_backend() != "cpu":
         return fn(*arrays)
 
     def nan(*arrays):
@@ -221,8 +222,12 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
 
 def computed_once(fn: Callable, *trees: Any) -> Any:
     """fn(*trees) by itself, as `computed_apart`, for arguments and results that are any trees of arrays."""
+    if jax.default_backend() != "cpu":
+        return jax.lax.optimization_barrier(fn(*jax.lax.optimization_barrier(trees)))
     shapes = jax.eval_shape(fn, *trees)
-    first = next(leaf for leaf in jax.tree.leaves(trees) if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.size)
+    # of the last tree, which is what changes; large constants before it would be looked at while compiling
+    leaves = [leaf for leaf in jax.tree.leaves(trees[::-1]) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    first = next(leaf for leaf in leaves if leaf.size)
 
     def nan(*trees):
         return jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)

@@ -1,11 +1,13 @@
 """Input at the border: checked, and computed in its own precision.
 
 NumPy input gives NumPy output: float64 is computed in float64 inside a scope of its own, whatever JAX's global setting;
-integers, booleans and float16 become float32. JAX arrays keep their dtype. Nothing is silently cut down; only while JAX
-traces a function of something else (the parameters, say) does NumPy input follow JAX's own setting.
+integers, booleans and float16 become float32. JAX arrays keep their dtype, but for kernels of half precision, which are
+float32. Nothing is silently cut down; only while JAX traces a function of something else (the parameters, say) does
+NumPy input follow JAX's own setting.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
@@ -56,11 +58,16 @@ def in_own_precision(fn: Callable, *arrays: Any) -> Any:
     if not isinstance(arrays[0], np.ndarray):
         return fn(*arrays)
     try:
-        with jax.enable_x64(arrays[0].dtype == np.float64):
+        with precision_of(arrays[0]):
             return jax.tree.map(np.asarray, fn(*arrays))
     except jax.errors.TracerArrayConversionError:  # something else is traced, and so is the result
         dtype = jnp.result_type(float) if arrays[0].dtype == np.float64 else arrays[0].dtype
         return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
+
+
+def precision_of(x: Any) -> AbstractContextManager:
+    """The scope in which NumPy arrays like x are computed; JAX arrays are computed in the present one."""
+    return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 
 
 def bucket(rows: int) -> int:
@@ -71,10 +78,12 @@ def bucket(rows: int) -> int:
     return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
 
 
-def rows_from(x: np.ndarray, start: int, count: int) -> np.ndarray:
-    """`count` rows from `start` on, the last one repeated beyond the end."""
-    part = np.asarray(x[start : start + count])
-    return part if len(part) == count else np.concatenate([part, np.repeat(part[-1:], count - len(part), axis=0)])
+def rows_from(x: Any, start: int, count: int) -> Any:
+    """`count` rows from `start` on, the last one repeated beyond the end; NumPy or JAX as x is."""
+    library: Any = jnp if isinstance(x, jax.Array) else np
+    part = library.asarray(x[start : start + count])
+    missing = count - len(part)
+    return part if not missing else library.concatenate([part, library.repeat(part[-1:], missing, axis=0)])
 
 
 def _input(name: str, x: Any, with_jax: bool) -> Any:
@@ -132,6 +141,9 @@ def _numpy(name: str, x: Any) -> np.ndarray:
     return x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
 
 
+_all_finite = jax.jit(lambda x: jnp.isfinite(x).all())  # compiled: no array of answers, as large as x, is made
+
+
 def _refuse_complex(name: str, x: Any) -> None:
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         raise TypeError(f"{name} is complex ({x.dtype}), and only real numbers are taken here. Give its real part.")
@@ -143,7 +155,7 @@ def _refuse_non_finite(name: str, x: Any) -> None:
     for start in range(0, len(x), step) if library is np else [0]:
         part = x[start : start + step] if library is np else x
         try:
-            if library.isfinite(part).all():
+            if _all_finite(part) if library is jnp else np.isfinite(part).all():
                 continue
         except jax.errors.TracerBoolConversionError:  # inside jit there is nothing to look at
             return

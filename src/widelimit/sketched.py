@@ -6,7 +6,8 @@ draws the random numbers once; the map is a pytree.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
@@ -21,20 +22,22 @@ from .cosine import OfCosine, of_cosine
 from .described import plain, whole
 from .exact import Kernels, kernel
 from .layers import Layer, Nonlinearity
-from .precision import checked_inputs, in_own_precision, rows_from
+from .precision import checked_inputs, in_own_precision, precision_of, rows_from
 from .progress import bar
 from .resumed import described_file, written_whole
 from .sketch import Auto, Columns, Cosine, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
 
 _LEAST = 4  # random columns of an activation
 _REFERENCE = 64  # rows
-_BATCH_BYTES = 2**26  # of the widest arrays of a batch
+_BATCH_BYTES = 2**26  # of the widest arrays of a batch on a CPU; on a device, this part of its memory:
+_BATCHES = 32
+_PATCH = 9  # pixels that a convolution sees, as a rule
 _KINDS: dict[str, type[Sketch]] = {
     "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
     "exact": Exact,
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
-_FORMAT = 1
+_FORMAT = 2
 _MOST = 2**24  # columns of a map in a file
 
 
@@ -100,30 +103,47 @@ def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch:
     Rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave little
     room for random ones, and for images, every activation makes equally many instead.
     """
+    columns = partial(_columns, net, shape, get, sketch)
     if len(shape) == 1 and sketch.folds():
-        found = _widest(partial(_columns, net, shape, get, sketch), features, grows=True)
-        if found is not None and found.random >= features // 32:
-            return found
-    found = _widest(partial(_columns, net, shape, get, sketch), features, grows=False)
-    return Widths(_LEAST, False) if found is None else found
+        found = _widest(lambda random: columns(Widths(random, True)), features)
+        if found is not None and found >= features // 32:
+            return Widths(found, True)
+    pixels = _fewest_pixels(net, shape)
+    found = _widest(lambda random: columns(Widths(random, False, pixels)), features)
+    return Widths(_LEAST if found is None else found, False, pixels)
 
 
-def _widest(columns: Any, features: int, grows: bool) -> Widths | None:
+def _widest(columns: Callable[[int], int], features: int) -> int | None:
     """The largest number of random columns with which there are at most `features` in all, by the secant rule."""
     low, high = _LEAST, max(features, _LEAST + 1)
-    at_low, at_high = columns(Widths(low, grows)), columns(Widths(high, grows))
+    at_low, at_high = columns(low), columns(high)
     if at_low > features:
         return None
     if at_high <= features:
-        return Widths(high, grows)
+        return high
     while high - low > 1:
         guess = low + (features - at_low) * (high - low) // (at_high - at_low)
         guess = min(max(guess, low + 1), high - 1)
-        found = columns(Widths(guess, grows))
+        found = columns(guess)
         if found <= features < found + (at_high - at_low) / (high - low):  # one more would be too many
-            return Widths(guess, grows)
+            return guess
         low, at_low, high, at_high = (guess, found, high, at_high) if found <= features else (low, at_low, guess, found)
-    return Widths(low, grows)
+    return low
+
+
+def _fewest_pixels(net: Any, shape: tuple[int, ...]) -> int | None:
+    """How many pixels the activation that sees the fewest sees; None where none sees any."""
+    seen: list[int] = []
+
+    class Looking(Sketch):
+        def draw(self, key, act, features):
+            seen.extend([prod(features.spatial)] if features.spatial else [])
+
+        def step(self, drawn, act, features):
+            return replace(features, phi=kept(features.phi.all()[..., :1]))
+
+    _outline(net, shape, "nngp", Looking(), Widths(1, True))
+    return min(seen, default=None)
 
 
 def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
@@ -205,26 +225,26 @@ class FeatureMap(eqx.Module):
     def __call__(self, x, batch: int | None = None, progress: bool = False) -> Any:
         """The features of every row of x, (n, features); NumPy or JAX as x is, in its precision or the map's `dtype`.
 
-        NumPy arrays go through in batches of `batch` rows, as many as fit a few dozen megabytes where it is not said. Where
-        the network ends with pixels, every pixel has features. To compile it into a program, `jax.jit(lambda x: phi(x))`.
+        Arrays go through in batches of `batch` rows, as many as fit a small part of memory where it is not said; those of
+        JAX stay on their device. Where the network ends with pixels, every pixel has features. To compile it into a
+        program, `jax.jit(lambda x: phi(x))`.
         """
         x = self._checked(x)
-        if not isinstance(x, np.ndarray) or isinstance(self.sketch, Exact):
+        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
+        if isinstance(self.sketch, Exact) or _is_traced(x) or (isinstance(x, jax.Array) and len(x) <= size):
             some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
             return self._chosen([in_own_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
-        size = self._batch(x) if batch is None else whole("batch", batch, least=1)
-        results: list[np.ndarray] = []
+        results: list[Any] = []
         with bar("features", progress, len(x)) as advance:
             for start, blocks in self._blocks(x, size):
-                results = results or [np.empty((len(x), *block.shape[1:]), block.dtype) for block in blocks]
-                for result, block in zip(results, blocks, strict=True):
-                    result[start : start + len(block)] = block
+                results = results or [_rows_like(block, len(x)) for block in blocks]
+                results = [_with_block(*pair, start) for pair in zip(results, blocks, strict=True)]
                 advance(len(blocks[0]))
         return self._chosen(results)
 
     def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
         """The features of `batch` rows after the other, for those who do not keep them."""
-        x = np.asarray(self._checked(x))
+        x = self._checked(x)
         size = self._batch(x) if batch is None else whole("batch", batch, least=1)
         with bar("features", progress, len(x)) as advance:
             for _, blocks in self._blocks(x, size):
@@ -268,7 +288,8 @@ class FeatureMap(eqx.Module):
             "several": self.several,
             "dtype": self.dtype,
         }
-        return header, [np.asarray(leaf) for leaf in jax.tree.leaves([(part.drawn, part.mixed) for part in self.parts])]
+        drawn = jax.tree.leaves([(part.drawn, part.mixed) for part in self.parts])
+        return header, [_stored(np.asarray(leaf)) for leaf in drawn]
 
     def _checked(self, x: Any) -> Any:
         x, _ = checked_inputs(x, None, names=("x", ""))
@@ -282,30 +303,62 @@ class FeatureMap(eqx.Module):
         found = part.features(self.net, x)
         if isinstance(self.sketch, Exact):
             return found
-        return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, self.columns - found.shape[-1])])
+        missing = self.columns - found.shape[-1]
+        return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, missing)]) if missing else found
 
     def _batch(self, x: Any) -> int:
-        wide = max(self.columns, *(part.widths.random for part in self.parts))
-        row = prod(self.input_shape[:-1]) * wide * x.dtype.itemsize
-        return max(1, min(4096, _BATCH_BYTES // row))
+        spatial = self.input_shape[:-1]
+        wide = max(self.columns, *(_PATCH * part.widths.at(spatial) for part in self.parts))
+        row = prod(spatial) * wide * x.dtype.itemsize if spatial else self.columns * x.dtype.itemsize
+        return max(1, min(4096, _batch_bytes() // row))
 
-    def _blocks(self, x: np.ndarray, size: int) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Every batch's place and features; the last is filled up, so that one program serves all."""
+    def _blocks(self, x: Any, size: int) -> Iterator[tuple[int, list[Any]]]:
+        """Every batch's place and features; the last is filled up, so that one program serves all.
+
+        A batch is begun before the one before it is fetched, so that a device computes while numbers travel.
+        """
         if len(x) == 0:
-            yield 0, [part[:0] for part in self._blocks_of(np.zeros((1, *x.shape[1:]), x.dtype))]
+            (_, blocks), *_ = self._blocks(np.zeros((1, *x.shape[1:]), x.dtype), 1)
+            yield 0, [block[:0] for block in blocks]
         size = min(size, 1 << max(len(x) - 1, 0).bit_length())  # few sizes, which share programs
-        for start in range(0, len(x), size):
-            rows = min(size, len(x) - start)
-            yield start, [part[:rows] for part in self._blocks_of(rows_from(x, start, size))]
-
-    def _blocks_of(self, x: np.ndarray) -> list[np.ndarray]:
-        return [in_own_precision(partial(self._one, part), x) for part in self.parts]
+        begun: list[tuple[int, list[Array]]] = []
+        for start in [*range(0, len(x), size), None]:
+            if start is not None:
+                with precision_of(x):
+                    rows = rows_from(x, start, size)
+                    begun.append((start, [self._one(part, rows)[: len(x) - start] for part in self.parts]))
+            if len(begun) > (start is not None):
+                place, blocks = begun.pop(0)
+                yield place, [np.asarray(block) for block in blocks] if isinstance(x, np.ndarray) else blocks
 
     def _chosen(self, found: list[Any]) -> Any:
         if not self.several:
             return found[0]
         named = {part.get: value for part, value in zip(self.parts, found, strict=True)}
         return Kernels(named.get("nngp"), named.get("ntk"))
+
+
+def _batch_bytes() -> int:
+    """What the widest arrays of a batch may take: little, on a CPU, and on a device a part of its memory."""
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit") if jax.default_backend() != "cpu" else None
+    return _BATCH_BYTES if memory is None else max(_BATCH_BYTES, memory // _BATCHES)
+
+
+def _rows_like(block: Any, rows: int) -> Any:
+    library: Any = np if isinstance(block, np.ndarray) else jnp
+    return library.empty((rows, *block.shape[1:]), block.dtype)
+
+
+def _with_block(rows: Any, block: Any, start: int) -> Any:
+    if isinstance(rows, np.ndarray):
+        rows[start : start + len(block)] = block
+        return rows
+    return _placed(rows, block, start)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _placed(rows: Array, block: Array, start: Array) -> Array:
+    return jax.lax.dynamic_update_slice_in_dim(rows, block, start, 0)
 
 
 def _kernel_error(features: np.ndarray, exact: np.ndarray) -> KernelError:
@@ -375,10 +428,13 @@ def _mixed(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
     return signs * features**-0.5
 
 
-def _is_traced(key: PRNGKeyArray) -> bool:
+def _is_traced(x: Any) -> bool:
+    """Whether JAX traces an array or a key."""
+    if isinstance(x, np.ndarray):
+        return False
     try:
-        np.asarray(jax.random.key_data(key))
-    except jax.errors.TracerArrayConversionError:
+        bool(jnp.any(jax.random.key_data(x) == 0 if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x[:1] == 0))
+    except jax.errors.TracerBoolConversionError:
         return True
     return False
 
@@ -414,6 +470,15 @@ def _heard(said: dict[str, Any]) -> Sketch:
     return {kind.__name__: kind for kind in _KINDS.values()}[name](**arguments)
 
 
+def _stored(array: np.ndarray) -> np.ndarray:
+    """As NumPy's files hold it: bfloat16, which they do not know, as the bits of it."""
+    return array.view(np.uint16) if array.dtype == jnp.bfloat16 else array
+
+
+def _read(array: np.ndarray, wanted: Any) -> np.ndarray:
+    return array.view(jnp.bfloat16) if wanted.dtype == jnp.bfloat16 and array.dtype == np.uint16 else array
+
+
 def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) -> FeatureMap:
     """The map of `FeatureMap.described`; `network` makes a network of its JSON. Nothing of it is executed."""
     net = network(json.dumps(header["network"]))
@@ -429,7 +494,7 @@ def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) 
             read = Nonlinearity(whole), shape, "nngp"
         mixed = None if part["mixed"] is None else jax.ShapeDtypeStruct(tuple(part["mixed"]), jnp.float32)
         leaves, structure = jax.tree.flatten((_outline(*read, own_sketch, widths), mixed))
-        own, arrays = arrays[: len(leaves)], arrays[len(leaves) :]
+        own, arrays = [_read(*pair) for pair in zip(arrays, leaves, strict=False)], arrays[len(leaves) :]
         if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
             raise ValueError("its arrays do not fit its network")
         if not all(np.all(np.isfinite(a)) for a in own):

@@ -5,9 +5,11 @@ pixel before every activation and notes it on a tape; the pass over pairs of inp
 a pair costs one covariance array and not three, only activations and LayerNorm see a variance, and the diagonal of a
 kernel matrix is the variance recursion itself.
 
-Both passes carry `nngp`, the covariance of two inputs' values in one channel, and `ntk`, in arrays whose leading axes
-run over pairs of inputs and whose last ones over pixels: once (the same pixel in both inputs) or, where a later pooling
-needs it, twice (`pairs`).
+Both passes carry `nngp`, the covariance of two inputs' values in one channel, and `ntk`. Their leading axes run over
+pairs of inputs and the last ones over pixels, the same in both inputs: (n, h, w) for n inputs with themselves, and
+(n1, n2, h, w) for all pairs. Where a later pooling needs it (`pairs`), every pixel is paired with every other; then the
+axes of the second input follow all those of the first, (n, h, w, h, w) or (n1, h, w, n2, h, w), which is the order in
+which one matrix product of all pixels of all inputs leaves them.
 """
 
 from collections.abc import Callable
@@ -66,11 +68,14 @@ class State:
         return self.map(self._equal_pixels, pairs=False) if self.pairs else self
 
     def _equal_pixels(self, x: Array) -> Array:
-        count = len(self.spatial)
-        first = x.ndim - 2 * count
-        for left in range(count, 0, -1):  # a spatial axis of one input and the same of the other become one, put last
-            x = jnp.diagonal(x, axis1=first, axis2=first + left)
+        for _ in self.spatial:  # a spatial axis of one input and the same of the other become one, put last
+            x = jnp.diagonal(x, axis1=1, axis2=x.ndim - len(self.spatial))
         return x
+
+    def pixel_axes(self, x: Array) -> list[tuple[int, ...]]:
+        """For each spatial axis, where it is in `x`: once or, with `pairs`, in the first input and in the second."""
+        last = range(x.ndim - len(self.spatial), x.ndim)
+        return [(1 + i, axis) if self.pairs else (axis,) for i, axis in enumerate(last)]
 
     def variances(self) -> tuple["State", Array, Array]:
         """The variances of both inputs, and the state with its tape moved on."""
@@ -84,5 +89,8 @@ class State:
         """A number for every pixel of either input, shaped to broadcast against `nngp`."""
         if not self.pairs:
             return first, second
-        ones, cut = (1,) * len(self.spatial), second.ndim - len(self.spatial)
-        return first.reshape(*first.shape, *ones), second.reshape(*second.shape[:cut], *ones, *second.shape[cut:])
+        rank = len(self.spatial)
+        count, *others = first.shape[: first.ndim - rank]  # (n,), or (n1, 1) beside the second's (1, n2)
+        ones = (1,) * rank
+        first = first.reshape(count, *first.shape[first.ndim - rank :], *others, *ones)
+        return first, second.reshape(len(second), *ones, *second.shape[1:])

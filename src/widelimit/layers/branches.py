@@ -263,16 +263,15 @@ def _joint_ntk(states: list[State], join: Callable) -> Array | None:
 
 def _join_pixels(states: list[State], axis: int) -> Callable:
     """Kernels side by side along a spatial axis; between pixels of different branches the covariance is 0."""
-    rank = len(states[0].spatial)
 
     def join(kernels):
-        first = kernels[0].ndim - rank * (2 if states[0].pairs else 1) + axis
-        if not states[0].pairs:
-            return jnp.concatenate(kernels, first)
+        axes = states[0].pixel_axes(kernels[0])[axis]
+        if len(axes) == 1:
+            return jnp.concatenate(kernels, axes[0])
+        first, second = axes
         rows = [
             jnp.concatenate(
-                [kernel if i == j else _zeros(kernel, other, first + rank) for j, other in enumerate(kernels)],
-                first + rank,
+                [kernel if i == j else _zeros(kernel, other, second) for j, other in enumerate(kernels)], second
             )
             for i, kernel in enumerate(kernels)
         ]

@@ -23,6 +23,8 @@ class _Pixels(Layer):
     finite network to its values.
     """
 
+    ends_pixels = False  # whether none are left after the layer
+
     @abstractmethod
     def along(self, x: Array, axis: int, which: int) -> Array:
         """The map along `axis`, which is the spatial axis number `which`."""
@@ -31,17 +33,16 @@ class _Pixels(Layer):
         return True
 
     def propagate(self, state: State) -> State:
-        rank = len(state.spatial)
+        after = self.shape((*state.spatial, state.channels), None)[:-1]
 
         def both_sides(x):
-            for i in range(2 * rank):
-                x = self.along(x, x.ndim - 2 * rank + i, i % rank)
-            return x
+            sides = list(zip(*state.pixel_axes(x), strict=True))
+            for axes in sides:
+                for i, axis in enumerate(axes):
+                    x = self.along(x, axis, i)
+            return x if after else x.squeeze(sides[0] + sides[1])
 
-        after = self.shape((*state.spatial, state.channels), None)[:-1]
-        state = state.map(both_sides, spatial=tuple(after), after=type(self).__name__)
-        gone = rank - len(after)
-        return state if not gone else state.map(lambda x: x.reshape(x.shape[: x.ndim - 2 * gone]), pairs=False)
+        return state.map(both_sides, spatial=tuple(after), pairs=state.pairs and bool(after), after=type(self).__name__)
 
     def forward(self, params, x, key):
         after = self.shape(x.shape[1:], None)
@@ -63,6 +64,8 @@ class _Pixels(Layer):
             added = added.reshape(added.shape[0], *after)
 
         def pooled(x):
+            # what few pixels are left of may differ by less than bfloat16 tells apart
+            x = x.astype(jnp.promote_types(x.dtype, jnp.float32)) if self.ends_pixels else x
             return self.forward((), x, None)
 
         return features.map(lambda columns: columns.map(pooled), variance=None, added=added)
@@ -127,6 +130,8 @@ class AvgPool(_Pool):
 
 
 class _Global(_Pixels):
+    ends_pixels = True
+
     def shape(self, shape, width):
         spatial_rank(self, shape)
         return (shape[-1],)

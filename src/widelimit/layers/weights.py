@@ -120,7 +120,8 @@ class _Weights(Layer):
         parts, cap = self.filter_size(), features.cap
         features = features if self._shares(features) else features.plain()
         psi = None if features.psi is None else direct_sum(key2, features.psi, parts, cap)
-        return direct_sum(key1, features.phi, parts, cap), psi
+        whole_patches = features.sketch.takes_whole_patches() and features.affords(parts * features.phi.count)
+        return direct_sum(key1, features.phi, parts, None if whole_patches else cap), psi
 
     def features(self, drawn, features: Features) -> Features:
         sum_phi, sum_psi = drawn
@@ -278,10 +279,7 @@ class Conv(_Weights):
         return self.filter_shape
 
     def combine(self, x, state):
-        rank = len(self.filter_shape)
-        first = x.ndim - (2 if state.pairs else 1) * rank
-        for i, (size, stride) in enumerate(zip(self.filter_shape, self.steps, strict=True)):
-            axes = (first + i, first + rank + i) if state.pairs else (first + i,)
+        for axes, size, stride in zip(state.pixel_axes(x), self.filter_shape, self.steps, strict=True):
             x = window_sum(x, axes, size, stride, self.padding)
         return x
 

@@ -6,6 +6,7 @@ to it. Features of different inputs never have Dropout's part in common, so it i
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,6 +17,10 @@ from jaxtyping import Array, PRNGKeyArray
 from ..numerics import safe_divide, safe_sqrt
 from ..state import STATIC
 from .linear_maps import Projection, draw_signs, folded, projection
+
+_NARROW = 256  # columns that layers of many pixels have at least, if the last has
+_WORK = 2**30  # multiplications for an image and a layer that are never too many,
+_LAST = 256  # and how many times the square of the columns at the end are not
 
 
 class Columns(eqx.Module):
@@ -49,7 +54,12 @@ class Columns(eqx.Module):
 
     def squared(self) -> Array:
         """The product of every point with itself."""
-        return jnp.sum(self.kept**2, -1) + jnp.sum(self.mixed**2, -1)
+        return squares(self.kept) + squares(self.mixed)
+
+
+def squares(x: Array) -> Array:
+    """The sum of squares along the last axis, in float32 at least."""
+    return jnp.sum(x.astype(jnp.promote_types(x.dtype, jnp.float32)) ** 2, -1)
 
 
 def join(*parts: Columns) -> Columns:
@@ -65,26 +75,43 @@ def kept(x: Array) -> Columns:
 
 
 class Point(NamedTuple):
-    """What an activation is given: a unit vector, a standard deviation, and the share of it that the vector tells.
+    """What an activation is given: a vector, one over its length, a standard deviation, and the share that the vector tells.
 
     The cosine of two points is share share' (direction . direction'); a share below 1 comes of Dropout, whose masks are
     independent for different inputs. None is 1.
     """
 
-    direction: Array
+    vector: Array
+    scale: Array
     std: Array
     share: Array | None
+
+    @property
+    def direction(self) -> Array:
+        """The unit vector."""
+        wide = self.vector.astype(self.scale.dtype)
+        return (wide * self.scale[..., None]).astype(self.vector.dtype)
 
 
 class Widths(NamedTuple):
     """How many columns an activation may make.
 
     Where columns may grow, `random` new ones join the exact ones of the layers before; where they may not, there are
-    `random` in all, and direct sums are folded to as many.
+    `random` in all, and direct sums are folded to as many. Images have `random` where an activation sees the fewest pixels,
+    `pixels`, and fewer where it sees more: most of the time goes where pixels are many, most of the error comes from where
+    columns are read.
     """
 
     random: int
     grows: bool
+    pixels: int | None = None
+
+    def at(self, spatial: tuple[int, ...]) -> int:
+        """How many for so many pixels: as many times fewer as these are more, but _NARROW at least."""
+        if self.pixels is None or not spatial:
+            return self.random
+        share = max(1, prod(spatial) // self.pixels)
+        return min(self.random, max(self.random // share, _NARROW))
 
 
 @jax.tree_util.register_dataclass
@@ -103,9 +130,22 @@ class Features:
     widths: Widths = field(metadata=STATIC)
 
     @property
+    def room(self) -> int:
+        """How many columns an activation may make here."""
+        return self.widths.at(self.spatial)
+
+    @property
     def cap(self) -> int | None:
         """How many columns a direct sum may have; None: any number."""
-        return self.widths.random if self.sketch.folds() and not self.widths.grows else None
+        return self.room if self.sketch.folds() and not self.widths.grows else None
+
+    def affords(self, inputs: int) -> bool:
+        """Whether a dense matrix from so many columns to those of an activation is worth its work here.
+
+        It takes no more than some ten milliseconds of a CPU, or little beside what the last layer takes.
+        """
+        work = prod(self.spatial) * inputs * self.room
+        return bool(self.spatial) and not self.widths.grows and work <= max(_WORK, _LAST * self.widths.random**2)
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -126,8 +166,7 @@ class Features:
         share = None
         if self.added is not None:
             share = safe_sqrt(safe_divide(jnp.maximum(variance - self.added, 0), variance))
-        direction = safe_divide(self.phi.all(), length[..., None])
-        return Point(direction, safe_sqrt(variance), share)
+        return Point(self.phi.all(), safe_divide(jnp.ones_like(length), length), safe_sqrt(variance), share)
 
     def plain(self) -> "Features":
         """The same with all columns of the NTK in psi."""

@@ -50,9 +50,12 @@ class Auto(Sketch):
     def __check_init__(self):
         whole("degree", self.degree, most=64)
 
+    def takes_whole_patches(self) -> bool:
+        return True
+
     def draw(self, key, act, features):
         kind = RandomWeights() if act.has_function else Powers(self.degree)
-        few = tensor_columns(features.phi.count, 2) <= features.widths.random // 2
+        few = tensor_columns(features.phi.count, 2) <= features.room // 2
         if act.part_count > 1 and few and _ends_by(act, self.degree):  # short inputs, of which most is exact
             kind = Powers(self.degree)
         return kind.draw(key, act, features)

@@ -46,17 +46,15 @@ class Powers(Sketch):
     def draw(self, key, act, features):
         key1, key2 = jax.random.split(key)
         features = features.plain()
-        psi, widths = features.psi, features.widths
+        psi, room, grows = features.psi, features.room, features.widths.grows
         inputs, table = features.phi.count, tabulated(act, self.degree)
         weights = shares(act, table, self.degree, slope=psi is not None)
-        least = 2 if widths.grows else 1  # where columns go on, the linear ones cost nothing
-        exact = exact_degrees(inputs, weights, widths.random, self.complex_signs, least, _EXACT)
-        room = widths.random - sum(tensor_columns(inputs, order) for order in range(least, exact))
-        powers = maclaurin(
-            key1, inputs, weights, max(room, 1), self.complex_signs, exact, rounds=2 if widths.grows else 1
-        )
+        least = 2 if grows else 1  # where columns go on, the linear ones cost nothing
+        exact = exact_degrees(inputs, weights, room, self.complex_signs, least, _EXACT)
+        left = room - sum(tensor_columns(inputs, order) for order in range(least, exact))
+        powers = maclaurin(key1, inputs, weights, max(left, 1), self.complex_signs, exact, rounds=2 if grows else 1)
         rest = powers.count - 1
-        return Series(powers, None, None if psi is None else slope_step(key2, psi, max(rest, 1), widths), table)
+        return Series(powers, None, None if psi is None else slope_step(key2, psi, max(rest, 1), room, grows), table)
 
     def step(self, drawn, act, features):
         features = features.plain()
@@ -108,13 +106,13 @@ class PolySketch(Sketch):
     def draw(self, key, act, features):
         key1, key2, key3, key4 = jax.random.split(key, 4)
         features = features.plain()
-        psi, widths = features.psi, features.widths
-        powers = tree(key1, features.phi.count, widths.random, self.degree)
-        total = 2 * -(-widths.random // 2) * (self.degree + 1)
-        last = projection(key2, total, widths.random), None if psi is None else projection(key3, total, widths.random)
+        psi, room = features.psi, features.room
+        powers = tree(key1, features.phi.count, room, self.degree)
+        total = 2 * -(-room // 2) * (self.degree + 1)
+        last = projection(key2, total, room), None if psi is None else projection(key3, total, room)
         slope = None
         if psi is not None:
-            slope = Slope(product(key4, psi.count, widths.random, widths.random), None)
+            slope = Slope(product(key4, psi.count, room, room), None)
         return Series(powers, last, slope, tabulated(act, self.degree))
 
     def step(self, drawn, act, features):

@@ -15,7 +15,7 @@ from ..activations import Activation
 from ..described import whole
 from ..hermite import derivative_coefficients, hermite
 from ..numerics import safe_divide, safe_sqrt
-from .columns import Columns, Features, Widths
+from .columns import Columns, Features
 from .linear_maps import Projection, projection
 from .step import Sketch, Slope, slope_step
 from .tensors import tensor, tensor_columns
@@ -74,26 +74,29 @@ class RandomWeights(Sketch):
         if self.orders is not None:
             whole("orders", self.orders, most=3)
 
-    def _orders(self, inputs: int, widths: Widths) -> int:
+    def takes_whole_patches(self) -> bool:
+        return True
+
+    def _orders(self, inputs: int, room: int, grows: bool) -> int:
         wanted = 3 if self.orders is None else self.orders
-        if self.orders is None and not widths.grows and inputs > widths.random // 8:
+        if self.orders is None and not grows and inputs > room // 8:
             return 1
-        return wanted if wanted < 3 or tensor_columns(inputs, 2) <= widths.random // 4 else 2
+        return wanted if wanted < 3 or tensor_columns(inputs, 2) <= room // 4 else 2
 
     def draw(self, key, act, features):
         weight_key, slope_key = jax.random.split(key)
-        phi, widths = features.phi, features.widths
-        inputs = phi.count
-        orders = self._orders(inputs, widths)
+        inputs, room, grows = features.phi.count, features.room, features.widths.grows
+        orders = self._orders(inputs, room, grows)
         exact = (_POWERS + 1 if orders else 0) + sum(tensor_columns(inputs, order) for order in range(1, orders))
-        room = widths.random if widths.grows else widths.random - exact
-        counts = _allotted(act, orders, room)
-        weights = projection(weight_key, inputs, max(counts), rounds=2, gaussian=widths.grows or inputs < 64)
+        counts = _allotted(act, orders, room if grows else room - exact)
+        dense = features.affords(inputs)
+        weights = projection(weight_key, inputs, max(counts), 2, gaussian=grows or inputs < 64, dense=dense)
         mean = self._mean(weights, act, features)
         slope = None
         if features.wants_ntk and features.psi is not None:
             rest = (inputs if orders > 1 else 0) + sum(counts)
-            slope = slope_step(slope_key, features.plain().psi, rest, widths, rounds=2 if orders > 1 else 1)
+            psi = features.plain().psi
+            slope = slope_step(slope_key, psi, rest, room, grows, rounds=2 if orders > 1 else 1)
         return _Weights(weights, mean, slope, orders, counts)
 
     def _mean(self, weights: Projection, act: Activation, features: Features) -> _Mean:
@@ -129,15 +132,14 @@ class RandomWeights(Sketch):
 
 def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
     """In float32 at least, as differences are taken of what follows."""
-    x, std, share = features.point()
-    t = drawn.projection(x)
-    wide = jnp.promote_types(x.dtype, jnp.float32)
-    x, std, t = x.astype(wide), std.astype(wide), t.astype(wide)
-    share = None if share is None else share.astype(wide)
+    x, scale, std, share = features.point()
+    wide = std.dtype
+    mean = drawn.mean.vector.astype(wide)
+    t = drawn.projection(x, wide) * scale[..., None]
     known = jnp.ones_like(std) if share is None else share
-    e = known * jnp.sum(x * drawn.mean.vector.astype(wide), -1)
+    e = known * scale * jnp.sum(x.astype(wide) * mean, -1)
     tau = known[..., None] * t - e[..., None] * drawn.mean.weights.astype(wide)
-    y = known[..., None] * x - e[..., None] * drawn.mean.vector.astype(wide)
+    y = (known * scale)[..., None] * x.astype(wide) - e[..., None] * mean
     return _Point(std, share, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
 
 
@@ -236,7 +238,8 @@ def _shares_left(act: Activation, orders: int) -> tuple[float, ...]:
 def _without_mean(columns: Columns, vector: Array) -> Columns:
     """Columns less their part along a unit vector."""
     x = columns.all()
-    left = x - (x.astype(vector.dtype) @ vector)[..., None].astype(x.dtype) * vector.astype(x.dtype)
+    along = jnp.sum(x.astype(vector.dtype) * vector, -1, keepdims=True)
+    left = (x.astype(vector.dtype) - along * vector).astype(x.dtype)
     few = columns.kept.shape[-1]
     return Columns(left[..., :few], left[..., few:])
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation
 from ..described import Described
-from .columns import Columns, Features, Widths
-from .linear_maps import Product, draw_signs, fold, product
+from .columns import Columns, DirectSum, Features, direct_sum
+from .linear_maps import Product, product
 
 
 class Sketch(Described):
@@ -19,6 +20,10 @@ class Sketch(Described):
     def folds(self) -> bool:
         """Whether direct sums, as over the patch of a convolution, are folded where they grow too wide."""
         return True
+
+    def takes_whole_patches(self) -> bool:
+        """Whether the patch of a convolution is better left as it is where a dense matrix of it is affordable."""
+        return False
 
     @abstractmethod
     def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Any:
@@ -33,22 +38,24 @@ class Slope(eqx.Module):
     """Draws for the product of the NTK's features with those of k', of which the constant is exact."""
 
     product: Product
-    signs: Array | None
+    narrowed: DirectSum | None
 
     def step(self, psi: Columns, constant: Array, rest: Array) -> Columns:
         """Features of Theta k' from those of Theta, the constant of k' and its other columns."""
-        if self.signs is None:
+        if self.narrowed is None:
             return Columns(psi.scaled(constant).all(), self.product(psi.all(), rest))
-        psi = Columns(psi.kept, fold(self.signs, psi.mixed, self.product.first.outputs))
-        exact = psi.scaled(constant)
-        return Columns(exact.kept, exact.mixed + self.product(psi.all(), rest))
+        psi = self.narrowed(psi, lambda x: [x])
+        exact, new = psi.scaled(constant), self.product(psi.all(), rest)
+        missing = new.shape[-1] - exact.mixed.shape[-1]
+        mixed = jnp.pad(exact.mixed, [(0, 0)] * (new.ndim - 1) + [(0, missing)])
+        return Columns(exact.kept, mixed + new)
 
 
-def slope_step(key: PRNGKeyArray, psi: Columns, rest: int, widths: Widths, rounds: int = 1) -> Slope:
-    """Draw one, for so many columns of k' beside its constant."""
+def slope_step(key: PRNGKeyArray, psi: Columns, rest: int, room: int, grows: bool, rounds: int = 1) -> Slope:
+    """Draw one, for so many columns of k' beside its constant, and `room` for new ones."""
     key1, key2 = jax.random.split(key)
-    if widths.grows:
-        return Slope(product(key1, psi.count, rest, widths.random, rounds=2), None)
-    keep = psi.kept.shape[-1]
-    room = max(1, widths.random - keep)
-    return Slope(product(key1, keep + room, rest, room, rounds), draw_signs(key2, psi.mixed.shape[-1]))
+    if grows:
+        return Slope(product(key1, psi.count, rest, room, rounds=2), None)
+    narrowed = direct_sum(key2, psi, 1, room)
+    after = jax.eval_shape(lambda psi: narrowed(psi, lambda x: [x]), psi)
+    return Slope(product(key1, after.count, rest, max(1, room - after.kept.shape[-1]), rounds), narrowed)

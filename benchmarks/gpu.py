@@ -1,0 +1,163 @@
+"""What a GPU does with widelimit: features of images and exact kernels, with shares of what the device can do.
+
+    python benchmarks/gpu.py [peaks] [features] [exact] [tail]
+
+`peaks` measures the device: products of bfloat16 matrices, and copies. `features` prints images a second of Myrtle-5's
+features for several widths, the operations and bytes counted, and their share of the peaks. `exact` prints microseconds a
+pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images would take; `tail` nanoseconds a pair of the last
+stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. Without a GPU everything runs too:
+give --images 8 --features 256. Accuracies on CIFAR-10 are `widelimit reproduce cifar10`.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import widelimit as wl
+
+SHAPE, IMAGES = (32, 32, 3), 60_000
+ACTIVATION = wl.ExpNormalized()
+
+
+def seconds(run: Callable[[], jax.Array], times: int = 3) -> tuple[float, float]:
+    """The first call's seconds, which compiles, and the least of some others."""
+    found = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        found.append(time.perf_counter() - start)
+    return found[0], min(found[1:])
+
+
+def peaks(options: argparse.Namespace) -> tuple[float, float]:
+    """Operations a second of bfloat16 products, and bytes a second of copies."""
+    side, length = (16384, 2**31) if jax.default_backend() != "cpu" else (1024, 2**26)
+    a = jax.random.normal(jax.random.key(0), (side, side), jnp.bfloat16)
+    product = jax.jit(lambda a: a @ a)
+    flops = 2 * side**3 / seconds(lambda: product(a))[1]
+    b = jnp.ones(length // 4, jnp.float32)
+    scaled = jax.jit(lambda b: 2 * b)
+    copied = 2 * length / seconds(lambda: scaled(b))[1]
+    print(f"bfloat16 products {flops / 1e12:.3g} TFLOP/s, copies {copied / 1e12:.3g} TB/s (read and written)\n")
+    return flops, copied
+
+
+def counted(net: wl.Network, phi: Any) -> tuple[float, float]:
+    """Operations of the products of an image, and the least bytes of its large arrays: each written and read once."""
+    work = traffic = 0.0
+    for i, drawn in enumerate(phi.parts[0].drawn):
+        pixels = prod(wl.serial(*net.layers[:i]).output_shape(SHAPE)[:-1])
+        for weights in jax.tree.leaves(drawn):
+            if weights.ndim == 2 and weights.dtype in (jnp.bfloat16, jnp.float32) and pixels > 1:
+                inputs, outputs = weights.shape
+                work += 2 * pixels * inputs * outputs
+                traffic += 2 * 2 * pixels * (inputs + outputs)
+    return work, traffic
+
+
+def features(options: argparse.Namespace) -> list[str]:
+    """Images a second, for each width."""
+    flops, copied = peaks(options)
+    net, missed = wl.nets.myrtle(5, ACTIVATION), []
+    small = np.random.default_rng(0).normal(size=(8, *SHAPE)).astype(np.float32)
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(options.images, *SHAPE)), jnp.float32)
+    print(
+        "| kernel | features | dtype | first call, s | images/s | GFLOP an image | of the products' peak | of copies' |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for get in options.kernel:
+        exact = net.kernel(small.astype(np.float64), get=get)
+        for width in options.features:
+            for dtype in options.dtype:
+                phi = net.feature_map(jax.random.key(0), SHAPE, width, get, dtype=dtype)
+                first, least = seconds(lambda phi=phi: phi(x), 2)
+                work, traffic = counted(net, phi)
+                rate, shares = len(x) / least, (work / flops, traffic / copied)
+                print(
+                    f"| {get} | {width} | {dtype} | {first:.1f} | {rate:.0f} | {work / 1e9:.3g} "
+                    f"| {shares[0] * rate:.0%} | {shares[1] * rate:.0%} |", flush=True,
+                )  # fmt: skip
+                found = phi(small).astype(np.float64)
+                error = np.linalg.norm(found @ found.T - exact) / np.linalg.norm(exact)
+                if not error < 10 * width**-0.5:
+                    missed.append(f"{get}, {width} features, {dtype}: a relative error of {error:.3g}")
+    print()
+    return missed
+
+
+def pairs(net: wl.Network, x: jax.Array, get: str) -> tuple[float, float]:
+    """The first call's seconds and the seconds a pair of a kernel of x with itself, every pair once."""
+    run = seconds(lambda: net.kernel(x, get=get, progress=False, out=np.empty((len(x), len(x)), np.float32)), 1)
+    return run[0], run[1] / (len(x) * (len(x) + 1) / 2)
+
+
+def exact(options: argparse.Namespace) -> list[str]:
+    """Microseconds a pair of the whole network."""
+    rng, missed = np.random.default_rng(0), []
+    x = rng.normal(size=(options.exact_images, *SHAPE)).astype(np.float32)
+    print("| exact Myrtle-5 | first call, s | microseconds a pair | 60,000 images, hours |\n|---|---|---|---|")
+    for get in ("nngp", "ntk"):
+        net = wl.nets.myrtle(5, ACTIVATION)
+        first, each = pairs(net, jnp.asarray(x), get)
+        print(f"| {get} | {first:.1f} | {1e6 * each:.3g} | {each * IMAGES**2 / 2 / 3600:.3g} |", flush=True)
+        found, right = net.kernel(x[:4], get=get), _on_cpu(net, x[:4], get)
+        if not np.allclose(found, right, rtol=1e-4):
+            missed.append(f"exact {get}: {np.abs(found / right - 1).max():.2g} off")
+    print()
+    return missed
+
+
+def tail(options: argparse.Namespace) -> list[str]:
+    """Nanoseconds a pair of the last stage on features of the first."""
+    net, missed = wl.nets.myrtle(5, ACTIVATION), []
+    last = wl.serial(*net.layers[7:])
+    print("| last stage, channels | first call, s | nanoseconds a pair | of the products' peak |\n|---|---|---|---|")
+    flops, _ = peaks(options)
+    for channels in options.channels:
+        x = jax.random.normal(jax.random.key(0), (options.tail_images, 8, 8, channels), jnp.bfloat16)
+        first, each = pairs(last, x, "nngp")
+        share = 2 * 64**2 * channels / each / flops
+        print(f"| {channels} | {first:.1f} | {1e9 * each:.3g} | {share:.0%} |", flush=True)
+        few = np.asarray(x[:4], np.float32)
+        found, right = np.asarray(last.kernel(x[:4], get="nngp")), _on_cpu(last, few, "nngp")
+        if not np.allclose(found, right, rtol=1e-4):
+            missed.append(f"tail, {channels} channels: {np.abs(found / right - 1).max():.2g} off")
+    print()
+    return missed
+
+
+def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
+    with jax.default_device(jax.devices("cpu")[0]):
+        return net.kernel(x.astype(np.float64), get=get)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail; all by default")
+    parser.add_argument("--features", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
+    parser.add_argument("--kernel", nargs="+", default=["nngp", "ntk"], choices=["nngp", "ntk"])
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--images", type=int, default=4096, help="of features")
+    parser.add_argument("--exact-images", type=int, default=128)
+    parser.add_argument("--tail-images", type=int, default=2048)
+    parser.add_argument("--channels", type=int, nargs="+", default=[512, 1024, 2048])
+    options = parser.parse_args()
+    print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}\n")
+    known, missed = {"peaks": peaks, "features": features, "exact": exact, "tail": tail}, []
+    for part in options.parts or ["features", "exact", "tail"]:
+        if part not in known:
+            raise SystemExit(f"There is no part {part!r}. Known are {', '.join(known)}.")
+        found = known[part](options)
+        missed += found if isinstance(found, list) else []
+    if missed:
+        raise SystemExit("; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()
