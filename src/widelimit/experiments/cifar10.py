@@ -26,7 +26,7 @@ from ..activations import Activation, ExpNormalized, named
 from ..data import Images, cifar10
 from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
 from ..layers import AvgPool
-from ..network import Network, serial
+from ..network import Network
 from ..resumed import digest, written_whole
 from .images import features_of, rows_of_kernel, seconds_since, whitened
 from .results import add_run, machine, read_runs
@@ -126,7 +126,7 @@ class Config:
 def cut(net: Network) -> tuple[Network, Network]:
     """The stages up to the second pool, and the last one."""
     pools = [i for i, layer in enumerate(net.layers) if isinstance(layer, AvgPool)]
-    return serial(*net.layers[: pools[1] + 1]), serial(*net.layers[pools[1] + 1 :])
+    return net[: pools[1] + 1], net[pools[1] + 1 :]
 
 
 def reproduce(

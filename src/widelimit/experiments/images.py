@@ -55,7 +55,14 @@ def _normalised(block: Array) -> Array:
     return jnp.where(length > 1e-9, x / jnp.where(length > 1e-9, length, 1), 0)  # constant images become zero
 
 
-_moment = jax.jit(lambda part: part.T @ part)
+def _moment(part: Array) -> Any:
+    if jax.default_backend() == "cpu":  # BLAS multiplies an array by itself at half the cost
+        x = np.asarray(part)
+        return x.T @ x
+    return _product(part)
+
+
+_product = jax.jit(lambda part: part.T @ part)
 _whiten = jax.jit(lambda part, whitening: (part @ whitening).astype(jnp.float32))
 
 
