@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .layers import Layer
-from .numerics import ULPS
+from .numerics import ULPS, product_precision
 from .state import State, Tape
 
 _TILES = 4  # along a side of a symmetric matrix of rows: a quarter of its half is computed twice
@@ -126,8 +126,7 @@ def computed_in(dtype: Any) -> np.dtype:
 def _mean_product(fn: Callable, x1: Array, x2: Array) -> Array:
     """fn(x1, x2), a sum of products over the channels, as a mean; nothing is rounded to less than float32."""
     dtype = computed_in(x1.dtype)
-    precision = "highest" if dtype == x1.dtype else None  # products of half precision are exact in float32
-    return fn(x1, x2, precision=precision, preferred_element_type=dtype) / x1.shape[-1]
+    return fn(x1, x2, precision=product_precision(x1.dtype), preferred_element_type=dtype) / x1.shape[-1]
 
 
 @partial(jax.jit, static_argnums=0)

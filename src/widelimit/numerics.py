@@ -202,6 +202,15 @@ def _cos_and_sin_jvp(primals, tangents):
     return (cos, sin), (-sin * tangents[0], cos * tangents[0])
 
 
+def product_precision(dtype: Any) -> str | None:
+    """How precisely matrices of `dtype` are multiplied: as well as can be, which GPUs do not on their own.
+
+    Products of half precision are exact in float32, in which they are added up. Asking for more would keep a GPU from the
+    units that make them fast.
+    """
+    return None if jnp.dtype(dtype).itemsize < 4 else "highest"
+
+
 def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     """fn(*arrays), whose results are shaped like the first arrays, neither merged with other steps nor computed twice.
 

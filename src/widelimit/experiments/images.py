@@ -20,6 +20,7 @@ from jax import lax
 from jaxtyping import Array
 
 from ..network import Network
+from ..numerics import product_precision
 from ..progress import bar
 from ..sketched import FeatureMap
 
@@ -139,7 +140,8 @@ def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
 
 def _times(x: Array, matrix: Array) -> Array:
     """x times a matrix, in its precision, added up in float32."""
-    return jnp.matmul(x, matrix.astype(x.dtype), precision="highest", preferred_element_type=jnp.float32)
+    precision = product_precision(x.dtype)
+    return jnp.matmul(x, matrix.astype(x.dtype), precision=precision, preferred_element_type=jnp.float32)
 
 
 def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 from scipy import special
 
+from ..numerics import product_precision
 from .hadamard import hadamard, padded
 
 _DENSE = 64  # inputs below this take dense orthogonal matrices: the rows of a padded Hadamard matrix repeat there
@@ -35,7 +36,8 @@ class Projection(eqx.Module):
         """The last axis projected; `dtype` is that of the result, where it is not that of x."""
         dtype = x.dtype if dtype is None else dtype
         if self.signs is None:
-            y = jnp.matmul(x, jnp.asarray(self.matrix, x.dtype), precision="highest", preferred_element_type=dtype)
+            matrix, precision = jnp.asarray(self.matrix, x.dtype), product_precision(x.dtype)
+            y = jnp.matmul(x, matrix, precision=precision, preferred_element_type=dtype)
         else:
             size = self.signs.shape[-1]
             y = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - self.inputs)])[..., None, :]
