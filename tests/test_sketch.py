@@ -1,5 +1,7 @@
 """Sketches are unbiased, exact features are exact, and feature maps keep their promises."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -459,6 +461,18 @@ def test_whole_patches_by_a_matrix(tmp_path):
     narrow = net.feature_map(jax.random.key(0), (6, 6, 2), 300, get="nngp", dtype="bfloat16")(IMAGES)
     assert narrow.dtype == np.float32  # the mean over pixels is, and tells apart what bfloat16 cannot
     np.testing.assert_allclose(narrow @ narrow.T, found @ found.T, rtol=0, atol=0.01 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("act", ["relu", "exp_normalized"])
+def test_products_of_bfloat16_take_bfloat16(act):
+    """A number of float32 on the way would make all that follows float32, and a GPU ten times slower."""
+    net = wl.serial(CONV, act, wl.AvgPool((2, 2), (2, 2)), CONV, act, CONV, act, wl.GlobalAvgPool(), wl.Dense())
+    phi = net.feature_map(jax.random.key(0), (6, 6, 2), 1024, get="nngp", dtype="bfloat16")
+    text = jax.jit(lambda x: phi(x)).lower(jnp.asarray(IMAGES)).as_text()
+    products = re.findall(r"dot_general.*: \(tensor<([\dx]+)x(\w+)>, tensor<(\d+)x(\d+)x(\w+)>\)", text)
+    large = [(left, right) for _, left, inputs, outputs, right in products if int(inputs) > 64]
+    assert len(large) == 2
+    assert set(large) == {("bf16", "bf16")}
 
 
 def test_fewer_columns_than_the_network_has_are_mixed(tmp_path):

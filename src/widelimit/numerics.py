@@ -229,6 +229,11 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
 
 
+def stored(x: Array) -> Array:
+    """x as an array of its own. A GPU would merge the sums along one axis with those along the next, nine terms for six."""
+    return x if jax.default_backend() == "cpu" else jax.lax.optimization_barrier(x)
+
+
 def computed_once(fn: Callable, *trees: Any) -> Any:
     """fn(*trees) by itself, as `computed_apart`, for arguments and results that are any trees of arrays."""
     if jax.default_backend() != "cpu":

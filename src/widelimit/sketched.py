@@ -38,6 +38,8 @@ _KINDS: dict[str, type[Sketch]] = {
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _FORMAT = 2
+# columns where pixels are many: constants of a patch, which the NTK's columns hold too, must not fill them
+_NARROWEST = {"nngp": 256, "ntk": 1024}
 _MOST = 2**24  # columns of a map in a file
 
 
@@ -108,9 +110,9 @@ def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch:
         found = _widest(lambda random: columns(Widths(random, True)), features)
         if found is not None and found >= features // 32:
             return Widths(found, True)
-    pixels = _fewest_pixels(net, shape)
-    found = _widest(lambda random: columns(Widths(random, False, pixels)), features)
-    return Widths(_LEAST if found is None else found, False, pixels)
+    pixels = _fewest_pixels(net, shape), _NARROWEST[get]
+    found = _widest(lambda random: columns(Widths(random, False, *pixels)), features)
+    return Widths(_LEAST if found is None else found, False, *pixels)
 
 
 def _widest(columns: Callable[[int], int], features: int) -> int | None:

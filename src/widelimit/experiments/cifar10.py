@@ -157,8 +157,9 @@ def reproduce(
         began = time.perf_counter()
         x = whitened(data.x_train, images, config.regularization)  # all of them, where few are to be learned from
         preprocessing = seconds_since(began, x)
+        say(f"preprocessing {preprocessing:.1f} s")
         for name, run in left.items():
-            found = _run(run, x, y, preprocessing, batch, progress)
+            found = _run(run, x, y, preprocessing, batch, progress, say)
             known[name] = {"experiment": "cifar10", "digest": name, "config": asdict(run), **found, **machine()}
             add_run(out, known[name])
             say(spoken(known[name]))
@@ -180,30 +181,37 @@ def _check(config: Config, data: Images, batch: int | None) -> None:
         raise ValueError(f"The two pools halve images, which have {height} x {width} pixels. Give multiples of 4.")
 
 
-def _run(config: Config, x: Array, y: np.ndarray, preprocessing: float, batch: int | None, progress: bool) -> dict:
+def _run(
+    config: Config, x: Array, y: np.ndarray, preprocessing: float, batch: int | None, progress: bool,
+    say: Callable[[str], None],
+) -> dict:  # fmt: skip
     """Accuracies and seconds of one run."""
     seconds, net = {"preprocessing": preprocessing}, config.network()
+
+    def took(**steps: float) -> None:
+        seconds.update(steps)
+        say("  " + ", ".join(f"{name} {value:.1f} s" for name, value in steps.items()))
+
     head, tail = cut(net) if config.exact_last else (net, None)
     began = time.perf_counter()
     phi = head.feature_map(
         jax.random.key(config.seeds[0]), x.shape[1:], config.features[0], get=config.kernel, dtype=config.dtype
     )
-    seconds["drawing"] = seconds_since(began, jax.tree.leaves(phi))
+    took(drawing=seconds_since(began, jax.tree.leaves(phi)))
     kept = config.kept if tail is None else str(config.dtype)
     rows: Any
-    rows, of_mirror, seconds["compiling"], seconds["features"] = features_of(
-        phi, x, config.flips, kept, batch, progress, config.channels
-    )
+    rows, of_mirror, compiling, computing = features_of(phi, x, config.flips, kept, batch, progress, config.channels)
+    took(compiling=compiling, features=computing)
     if tail is not None:
         began = time.perf_counter()
         rows = rows_of_kernel(tail, rows, config.train, of_mirror, progress)
-        seconds["kernel"] = seconds_since(began)
+        took(kernel=seconds_since(began))
     path = feature_path if tail is None else kernel_path
     began = time.perf_counter()
     held_out = chosen_on_held_out(path, rows, y[: config.train], config.resolved_held_out, config.penalties)
     chosen = held_out.chosen
     test = scored(path(rows, y[: config.train], [chosen]), y[config.train :], [chosen])
-    seconds["solving"] = seconds_since(began)
+    took(solving=seconds_since(began))
     seconds["all"] = sum(seconds.values())
     all_on_test = scored(path(rows, y[: config.train], config.penalties), y[config.train :], config.penalties)
     return {
@@ -242,8 +250,7 @@ def spoken(run: dict[str, Any]) -> str:
     config, seconds = run["config"], run["seconds"]
     return (
         f"{named_settings(config)}, {config['features'][0]:,} features, seed {config['seeds'][0]}: {run['accuracy']:.2%} "
-        f"({run[ON_TEST]['accuracy']:.2%} {ON_TEST}), {seconds['all']:.1f} s in all, of which compiling "
-        f"{seconds['compiling']:.1f}, features {seconds['features']:.1f}, solving {seconds['solving']:.1f}; "
+        f"({run[ON_TEST]['accuracy']:.2%} {ON_TEST}), {seconds['all']:.1f} s in all; "
         f"{run['images_per_second']:,.0f} images/s"
     )
 

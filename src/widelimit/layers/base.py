@@ -109,8 +109,9 @@ class Nonlinearity(Layer):
         return computed_once(lambda drawn, features: self._features(drawn, features), drawn, features)
 
     def _features(self, drawn, features: Features) -> Features:
-        act, point = self.activation, features.point()
+        act, point, narrow = self.activation, features.point(), features.phi.kept.dtype
         after = features.sketch.step(drawn, act, features)
+        after = after.map(lambda columns: columns.map(lambda x: x.astype(narrow)))
         variance = added = None
         if features.variance is not None or point.share is not None:
             one = jnp.sign(point.std)

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..described import number, optional_number, parameter, whole
+from ..numerics import stored
 from ..sketch import Columns, Features, direct_sum, join, kept
 from ..state import State
 from .base import WRONG_PARAMETERS, Layer, spatial_rank
@@ -279,8 +280,8 @@ class Conv(_Weights):
         return self.filter_shape
 
     def combine(self, x, state):
-        for axes, size, stride in zip(state.pixel_axes(x), self.filter_shape, self.steps, strict=True):
-            x = window_sum(x, axes, size, stride, self.padding)
+        for i, (axes, size, stride) in enumerate(zip(state.pixel_axes(x), self.filter_shape, self.steps, strict=True)):
+            x = window_sum(x if i == 0 else stored(x), axes, size, stride, self.padding)
         return x
 
     def patches(self, x):

@@ -18,7 +18,6 @@ from ..numerics import safe_divide, safe_sqrt
 from ..state import STATIC
 from .linear_maps import Projection, draw_signs, folded, projection
 
-_NARROW = 256  # columns that layers of many pixels have at least, if the last has
 _WORK = 2**30  # multiplications for an image and a layer that are never too many,
 _LAST = 256  # and how many times the square of the columns at the end are not
 
@@ -53,13 +52,9 @@ class Columns(eqx.Module):
         return self.map(lambda x: x * (factor[..., None] if factor.ndim else factor))
 
     def squared(self) -> Array:
-        """The product of every point with itself."""
-        return squares(self.kept) + squares(self.mixed)
-
-
-def squares(x: Array) -> Array:
-    """The sum of squares along the last axis, in float32 at least."""
-    return jnp.sum(x.astype(jnp.promote_types(x.dtype, jnp.float32)) ** 2, -1)
+        """The product of every point with itself, in float32 at least."""
+        x = self.all()  # as one array, which whoever asks for lengths needs too
+        return jnp.sum(x.astype(jnp.promote_types(x.dtype, jnp.float32)) ** 2, -1)
 
 
 def join(*parts: Columns) -> Columns:
@@ -105,13 +100,14 @@ class Widths(NamedTuple):
     random: int
     grows: bool
     pixels: int | None = None
+    least: int = 256  # columns where pixels are many, if there are as many at all
 
     def at(self, spatial: tuple[int, ...]) -> int:
-        """How many for so many pixels: as many times fewer as these are more, but _NARROW at least."""
+        """How many for so many pixels: as many times fewer as these are more, but `least` at least."""
         if self.pixels is None or not spatial:
             return self.random
         share = max(1, prod(spatial) // self.pixels)
-        return min(self.random, max(self.random // share, _NARROW))
+        return min(self.random, max(self.random // share, self.least))
 
 
 @jax.tree_util.register_dataclass
@@ -205,14 +201,14 @@ class DirectSum(eqx.Module):
         return Columns(side_by_side, folded(sum(signed[1:], signed[0]), self.room))
 
 
-def direct_sum(key: PRNGKeyArray, columns: Columns, parts: int, cap: int | None) -> DirectSum:
-    """Draw one for so many parts; with `cap` it has no more columns than that, if none are kept."""
+def direct_sum(key: PRNGKeyArray, columns: Columns, parts: int, cap: int | None, share: float = 0.25) -> DirectSum:
+    """Draw one for so many parts; with `cap` it has no more columns than that, and a `share` of them may be kept."""
     keep, mix = columns.kept.shape[-1], columns.mixed.shape[-1]
     if cap is None or parts * (keep + mix) <= cap:
         return DirectSum(None, None, None)
     key1, key2 = jax.random.split(key)
     spill = None
-    if parts * keep > cap // 4:
+    if parts * keep > share * cap:
         spill = projection(key1, keep, max(mix, cap))
         keep, mix = 0, max(mix, cap)
     room = max(1, cap - parts * keep)

@@ -14,6 +14,7 @@ from scipy import special
 from ..numerics import product_precision
 from .hadamard import hadamard, padded
 
+_LANES = 128
 _DENSE = 64  # inputs below this take dense orthogonal matrices: the rows of a padded Hadamard matrix repeat there
 
 
@@ -26,7 +27,7 @@ class Projection(eqx.Module):
     which GPUs multiply by faster than they move numbers about.
     """
 
-    matrix: Array | None  # (inputs, outputs)
+    matrix: Array | None  # (inputs, outputs), or with zeros at its end (inputs, padded)
     signs: Array | None  # (blocks, rounds, padded inputs)
     radii: Array | None  # (outputs,)
     inputs: int = eqx.field(static=True)
@@ -37,7 +38,7 @@ class Projection(eqx.Module):
         dtype = x.dtype if dtype is None else dtype
         if self.signs is None:
             matrix, precision = jnp.asarray(self.matrix, x.dtype), product_precision(x.dtype)
-            y = jnp.matmul(x, matrix, precision=precision, preferred_element_type=dtype)
+            y = jnp.matmul(x, matrix, precision=precision, preferred_element_type=dtype)[..., : self.outputs]
         else:
             size = self.signs.shape[-1]
             y = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - self.inputs)])[..., None, :]
@@ -45,6 +46,17 @@ class Projection(eqx.Module):
                 y = hadamard(y * self.signs[:, i].astype(x.dtype)) * (1 if i == 0 else size**-0.5)
             y = y.reshape(*x.shape[:-1], -1)[..., : self.outputs]
         return y.astype(dtype) if self.radii is None else y.astype(dtype) * self.radii.astype(dtype)
+
+    @property
+    def padded(self) -> bool:
+        """Whether it is a matrix with room for further outputs."""
+        return self.matrix is not None and self.matrix.shape[-1] > self.outputs
+
+    def with_output(self, row: Array) -> "Projection":
+        """With one more output, row . x, where there is room for it."""
+        assert self.matrix is not None
+        matrix = self.matrix.at[:, self.outputs].set(row.astype(self.matrix.dtype))
+        return Projection(matrix, None, None, self.inputs, self.outputs + 1)
 
     def first(self, outputs: int) -> "Projection":
         """The first of its outputs alone."""
@@ -61,6 +73,8 @@ def projection(
     directions, lengths = jax.random.split(key)
     if dense and inputs >= _DENSE:
         matrix = jax.random.normal(directions, (inputs, outputs), jnp.float32).astype(jnp.bfloat16)
+        room = 2 + -(outputs + 2) % _LANES  # for another output and more, up to a size that matrix units take as it is
+        matrix = jnp.pad(matrix, [(0, 0), (0, room)])
         return Projection(matrix, None, None, inputs, outputs)
     size = inputs if inputs < _DENSE else padded(inputs)
     blocks = -(-outputs // size)

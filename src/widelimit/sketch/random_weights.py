@@ -32,7 +32,7 @@ class _Mean(NamedTuple):
 
 
 class _Weights(eqx.Module):
-    projection: Projection
+    projection: Projection  # of a matrix of many inputs, the last output is that of the mean
     mean: _Mean
     slope: Slope | None
     orders: int = eqx.field(static=True)
@@ -92,6 +92,7 @@ class RandomWeights(Sketch):
         dense = features.affords(inputs)
         weights = projection(weight_key, inputs, max(counts), 2, gaussian=grows or inputs < 64, dense=dense)
         mean = self._mean(weights, act, features)
+        weights = weights.with_output(mean.vector) if weights.padded else weights
         slope = None
         if features.wants_ntk and features.psi is not None:
             rest = (inputs if orders > 1 else 0) + sum(counts)
@@ -107,6 +108,7 @@ class RandomWeights(Sketch):
         if features.widths.grows:
             vector = jnp.where(jnp.arange(len(vector)) < features.phi.kept.shape[-1], vector, 0)
         vector = safe_divide(vector, safe_sqrt(jnp.sum(vector**2)))
+        vector = vector.astype(jnp.bfloat16).astype(vector.dtype) if weights.padded else vector  # as the matrix has it
         e = (x @ vector)[:, None] ** jnp.arange(_POWERS + 1)
         profile = (act.r_slope(point.std.reshape(-1), _POWERS) * e).mean(0)
         size = safe_sqrt(jnp.sum(profile**2))
@@ -137,7 +139,10 @@ def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
     mean = drawn.mean.vector.astype(wide)
     t = drawn.projection(x, wide) * scale[..., None]
     known = jnp.ones_like(std) if share is None else share
-    e = known * scale * jnp.sum(x.astype(wide) * mean, -1)
+    if drawn.projection.padded:
+        t, e = t[..., :-1], known * t[..., -1]
+    else:
+        e = known * scale * jnp.sum(x.astype(wide) * mean, -1)
     tau = known[..., None] * t - e[..., None] * drawn.mean.weights.astype(wide)
     y = (known * scale)[..., None] * x.astype(wide) - e[..., None] * mean
     return _Point(std, share, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
@@ -207,13 +212,19 @@ def _rest(drawn: _Weights, point: _Point, values: list[Array], terms: list[_Term
     for count, value, term in zip(drawn.counts, values, terms, strict=True):
         value, tau = value[..., :count], point.tau[..., :count]
         if term.constant is not None:
-            value = value - jnp.matmul(term.constant, polynomials[:, :count], precision="highest")
+            value = value - _combined(term.constant, polynomials[:, :count])
         if term.linear is not None:
             value = value - term.linear[..., None] * tau * (term.shape @ polynomials[:, :count])
         if term.quadratic is not None:
             value = value - term.quadratic[..., None] * (tau**2 - point.spread[..., None]) / sqrt(2)
         left.append(value * count**-0.5)
     return jnp.concatenate(left, -1)
+
+
+def _combined(coefficients: Array, columns: Array) -> Array:
+    """coefficients @ columns, for few rows of columns: as sums, which merge with what is done to the result."""
+    terms = [coefficients[..., l : l + 1] * columns[l] for l in range(len(columns))]
+    return sum(terms[1:], terms[0])
 
 
 def _polynomials(drawn: _Weights, dtype: Any) -> Array:
@@ -225,7 +236,8 @@ def _allotted(act: Activation, orders: int, columns: int) -> tuple[int, ...]:
     """How many columns each part of an activation has: as many as there is left of it."""
     if act.part_count == 1:
         return (max(1, columns),)
-    return tuple(max(1, int(columns * share)) for share in _shares_left(act, orders))
+    first = [max(1, int(columns * share)) for share in _shares_left(act, orders)[:-1]]
+    return (*first, max(1, columns - sum(first)))
 
 
 @lru_cache

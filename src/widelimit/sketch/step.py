@@ -56,6 +56,6 @@ def slope_step(key: PRNGKeyArray, psi: Columns, rest: int, room: int, grows: boo
     key1, key2 = jax.random.split(key)
     if grows:
         return Slope(product(key1, psi.count, rest, room, rounds=2), None)
-    narrowed = direct_sum(key2, psi, 1, room)
+    narrowed = direct_sum(key2, psi, 1, room, share=0.5)
     after = jax.eval_shape(lambda psi: narrowed(psi, lambda x: [x]), psi)
     return Slope(product(key1, after.count, rest, max(1, room - after.kept.shape[-1]), rounds), narrowed)
