@@ -127,7 +127,7 @@ def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
     of_mirror = np.concatenate([other, mirror(own)], axis=-1) * np.sqrt(32)
     np.testing.assert_allclose(made.features, of_image, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(made.of_mirror(made.features), of_mirror, rtol=1e-4, atol=1e-5)
-    K = images.rows_of_kernel(tail, made.features, TRAIN, made.of_mirror, block_rows=2).astype(np.float64)
+    K = images.rows_of_kernel(tail, made.features, TRAIN, made.of_mirror).astype(np.float64)
     both = np.concatenate([of_image[:TRAIN], of_mirror[:TRAIN]])
     rows = tail.kernel(np.concatenate([both, of_image[TRAIN:]]), both, get="nngp")
     np.testing.assert_allclose(K[:TRAIN], (rows[:TRAIN, :TRAIN] + rows[:TRAIN, TRAIN:]) / 2, rtol=1e-4)

@@ -38,6 +38,12 @@ def test_tiles_are_the_whole(small_tiles, dtype):
         np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(tiled), rtol=0, atol=tolerance)
 
 
+def test_half_of_a_symmetric_kernel_of_two_inputs(small_tiles):
+    turned = X[:, ::-1]  # K(x, turned y) = K(turned x, y)
+    found = tiles.tiled(NET, X, turned, ("nngp",), symmetric=True).nngp
+    np.testing.assert_allclose(found, NET.kernel(X, turned, get="nngp"), rtol=1e-13)
+
+
 def test_tiles_of_images(small_tiles):
     images = np.random.default_rng(0).normal(size=(5, 4, 4, 2))
     net = wl.serial(wl.Conv((3, 3)), "relu", wl.GlobalAvgPool(), wl.Dense())

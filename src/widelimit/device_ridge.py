@@ -2,8 +2,8 @@
 
 The first rows are fitted and the following ones predicted, for many penalties: (A + penalty) c = b, where A is phi^T phi or,
 with no fewer features than rows, phi phi^T, or a kernel matrix. A is kept as the tiles on and below its diagonal and
-factored by Cholesky tile by tile: half the memory of a matrix, one program for each kind of step whatever the size, and no
-array of more than 2^31 numbers, which libraries of 32-bit sizes refuse. No float64 copy of all features is made.
+factored by Cholesky tile by tile: half the memory of a matrix, and one program for each kind of step whatever the size. No
+float64 copy of all features is made.
 
 Features and kernels are centred by the fitted rows, and so are the targets: the constant part of the kernel of a deep
 network is nearly all of it, and the penalty is on the rest. Penalties are shares of the mean diagonal of the centred kernel.

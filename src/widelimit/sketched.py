@@ -75,7 +75,7 @@ def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sket
 # parameters.
 _drawn = jax.jit(
     _draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
-    compiler_options={"xla_backend_optimization_level": 0},
+    compiler_options={"xla_backend_optimization_level": 0, "xla_gpu_autotune_level": 0},
 )  # fmt: skip
 
 

@@ -61,12 +61,15 @@ def tiled(
     progress: bool = False,
     out: Any = None,
     side: int | None = None,
+    symmetric: bool = False,
 ) -> Kernels:
     """The kernels named, as NumPy arrays; into `out`, an array or path or one for each name, where given.
 
     Both inputs are NumPy or both JAX arrays, of one dtype. `side` is the most inputs along a side of a tile, where the
-    best for speed is not wanted.
+    best for speed is not wanted. `symmetric` says that the kernel of two inputs is a symmetric matrix, of which half is
+    computed, as it is of one.
     """
+    symmetric = symmetric or x2 is None
     other = x1 if x2 is None else x2
     shape, dtype = (len(x1), len(other)), computed_in(x1.dtype)
     paths = _paths(names, out)
@@ -89,7 +92,7 @@ def tiled(
     with jax.enable_x64(dtype == np.float64):
         on_device = jax.device_put(net)  # once, and not with every tile
     run = partial(_run, program, on_device, x1, other, sides)
-    corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if x2 is None else 0, len(other), columns)]
+    corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if symmetric else 0, len(other), columns)]
     if files is not None:
         start, _ = run((0, 0))  # tells functions of one name apart
         probe = [float(v) for name in names for v in np.asarray(getattr(start, name))[:8, :8].reshape(-1)]
@@ -103,13 +106,14 @@ def tiled(
         height, width = min(rows, len(x1) - i), min(columns, len(other) - j)
         for name, target in results.items():
             block = np.asarray(getattr(blocks, name))[:height, :width]
-            if x2 is None and i == j:
+            if symmetric and i == j:
                 block = block.copy()
                 lower = np.tril_indices(height, -1)
                 block[lower] = block.T[lower]
+            if x2 is None and i == j:
                 np.fill_diagonal(block, np.asarray(getattr(own, name))[:height])
             target[i : i + height, j : j + width] = block
-            if x2 is None and i != j:
+            if symmetric and i != j:
                 target[j : j + width, i : i + height] = block.T
         if files is not None:
             files.record(corner)

@@ -23,11 +23,11 @@ from ..network import Network
 from ..numerics import product_precision
 from ..progress import bar
 from ..sketched import FeatureMap
+from ..tiles import tiled
 
-_BLOCK = 4096  # images at a time in float64
+_BLOCK = 4096  # images at a time
 _SAMPLE = 1024  # images that choose channels
 _ITERATIONS = 4
-_BLOCK_ROWS = 16  # of a symmetric matrix, computed from the diagonal on
 
 
 def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
@@ -189,7 +189,7 @@ def _of_mirror(basis: Array | None) -> Callable[[Array], Array]:
 
 def rows_of_kernel(
     tail: Network, features: Array, columns: int, of_mirror: Callable[[Array], Array] | None = None,
-    progress: bool = False, block_rows: int = _BLOCK_ROWS,
+    progress: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """The NNGP of `tail` on features of pixels: of all images with the first `columns`, float32.
 
@@ -201,22 +201,16 @@ def rows_of_kernel(
     tail.kernel(rest, first, get="nngp", progress=progress, out=found[columns:])
     if of_mirror is None:
         return found
-    height = -(-columns // block_rows)
-    with bar("mirror images", progress, len(features)) as advance:
-        for i in range(0, columns, height):
-            j = min(i + height, columns)
-            other = np.empty((j - i, columns - i), np.float32)
-            tail.kernel(of_mirror(first[i:j]), first[i:], get="nngp", out=other)
-            found[i:j, i:] = (found[i:j, i:] + other) / 2
-            found[j:columns, i:j] = found[i:j, j:].T
-            advance(j - i)
-        for i in range(columns, len(features), height):
-            part = found[i : i + height]
-            other = np.empty_like(part)
-            tail.kernel(of_mirror(features[i : i + height]), first, get="nngp", out=other)
-            part[:] = (part + other) / 2
-            advance(len(part))
+    mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
+    for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
+        part += mirrored_kernel(_of_all_mirrors(of_mirror, of_part), first, symmetric=symmetric).nngp
+        part /= 2
     return found
+
+
+def _of_all_mirrors(of_mirror: Callable[[Array], Array], features: Array) -> Array:
+    """Block by block: products in float32 take twice the memory of what they are rounded to."""
+    return jnp.concatenate([of_mirror(features[i : i + _BLOCK]) for i in range(0, len(features), _BLOCK)])
 
 
 def seconds_since(began: float, *arrays: Any) -> float:

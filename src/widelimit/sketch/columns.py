@@ -18,8 +18,9 @@ from ..numerics import safe_divide, safe_sqrt
 from ..state import STATIC
 from .linear_maps import Projection, draw_signs, folded, projection
 
-_WORK = 2**30  # multiplications for an image and a layer that are never too many,
-_LAST = 256  # and how many times the square of the columns at the end are not
+_WORK = 2**30  # multiplications for an image and a layer that are not too many,
+_LAST = 1024  # and how many times the square of the columns at the end are not,
+_SIZE = 4  # if the matrix has no more than so many times that
 
 
 class Columns(eqx.Module):
@@ -138,10 +139,14 @@ class Features:
     def affords(self, inputs: int) -> bool:
         """Whether a dense matrix from so many columns to those of an activation is worth its work here.
 
-        It takes no more than some ten milliseconds of a CPU, or little beside what the last layer takes.
+        It takes some ten milliseconds of a CPU; or the matrix is small beside one of a patch of the columns at the end, as
+        where pixels become fewer from layer to layer, and so are its pixels.
         """
-        work = prod(self.spatial) * inputs * self.room
-        return bool(self.spatial) and not self.widths.grows and work <= max(_WORK, _LAST * self.widths.random**2)
+        if not self.spatial or self.widths.grows:
+            return False
+        size, last = inputs * self.room, self.widths.random**2
+        work = prod(self.spatial) * size
+        return work <= _WORK or (size <= _SIZE * last and work <= _LAST * last)
 
     @property
     def spatial(self) -> tuple[int, ...]:
