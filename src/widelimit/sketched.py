@@ -37,7 +37,7 @@ _KINDS: dict[str, type[Sketch]] = {
     "exact": Exact,
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
-_FORMAT = 2
+_FORMAT = 1
 # columns where pixels are many: constants of a patch, which the NTK's columns hold too, must not fill them
 _NARROWEST = {"nngp": 256, "ntk": 1024}
 _MOST = 2**24  # columns of a map in a file
