@@ -20,8 +20,7 @@ from .layers import Layer
 from .numerics import ULPS, product_precision
 from .state import State, Tape
 
-_TILES = 4  # along a side of a symmetric matrix of rows: a quarter of its half is computed twice
-_IMAGE_TILES = 16  # the same of images, at least: a sixteenth
+_TILES = 4  # along a side of a symmetric matrix, of images at least: a quarter of its half is computed twice
 
 
 def in_flight() -> int:
@@ -231,7 +230,7 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
     if x.ndim == 2:
         size = ceil(n / min(n, _TILES))
     else:
-        size = _even(n, min(isqrt(_pairs_in_flight(net, x, want)), ceil(n / _IMAGE_TILES)))
+        size = _even(n, min(isqrt(_pairs_in_flight(net, x, want)), ceil(n / _TILES)))
     side = ceil(n / size)
     upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
     if x.ndim == 2:
