@@ -227,10 +227,9 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
     n = x.shape[0]
     if n < 2:
         return jax.tree.map(lambda d: d[:, None], own)
-    if x.ndim == 2:
-        size = ceil(n / min(n, _TILES))
-    else:
-        size = _even(n, min(isqrt(_pairs_in_flight(net, x, want)), ceil(n / _TILES)))
+    size = ceil(n / min(n, _TILES))
+    if x.ndim > 2:
+        size = _even(n, min(size, isqrt(_pairs_in_flight(net, x, want))))
     side = ceil(n / size)
     upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
     if x.ndim == 2:

@@ -137,12 +137,13 @@ class Features:
         return self.room if self.sketch.folds() and not self.widths.grows else None
 
     def affords(self, inputs: int) -> bool:
-        """Whether a dense matrix from so many columns to those of an activation is worth its work here.
+        """Whether a dense matrix from so many columns, those of a patch, to those of an activation is worth its work here.
 
         It takes some ten milliseconds of a CPU; or the matrix is small beside one of a patch of the columns at the end, as
-        where pixels become fewer from layer to layer, and so are its pixels.
+        where pixels become fewer from layer to layer, and so are its pixels. The NTK's columns hold those of patches too,
+        which then must be few.
         """
-        if not self.spatial or self.widths.grows:
+        if not self.spatial or self.widths.grows or self.wants_ntk or inputs <= self.room:
             return False
         size, last = inputs * self.room, self.widths.random**2
         work = prod(self.spatial) * size
