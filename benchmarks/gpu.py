@@ -1,18 +1,21 @@
 """What a GPU does with widelimit: features of images and exact kernels, with shares of what the device can do.
 
-    python benchmarks/gpu.py [peaks] [features] [exact] [tail]
+    python benchmarks/gpu.py [peaks] [features] [exact] [tail] [accuracy --cifar FOLDER]
 
 `peaks` measures the device: products of bfloat16 matrices, and copies. `features` prints images a second of Myrtle-5's
 features for several widths, the operations and bytes counted, and their share of the peaks. `exact` prints microseconds a
 pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images would take; `tail` nanoseconds a pair of the last
-stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. Without a GPU everything runs too:
-give --images 8 --features 256. Accuracies on CIFAR-10 are `widelimit reproduce cifar10`.
+stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. `accuracy` runs the settings of
+docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each; a run that is in the file --out is not run again.
+Without a GPU everything runs too: give --images 8 --features 256, and --train 500 --test 200.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import widelimit as wl
+from widelimit.data import cifar10
+from widelimit.experiments.cifar10 import ON_TEST, Config, reproduce
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
 ACTIVATION = wl.ExpNormalized()
@@ -132,6 +137,41 @@ def tail(options: argparse.Namespace) -> list[str]:
     return missed
 
 
+SETTINGS = {
+    "features": Config(features=(16384,)),
+    "features and mirror images": Config(features=(32768,), flips=True),
+    "exact last stage": Config(features=(4096,), exact_last=True, channels=1024),
+    "exact last stage and mirror images": Config(features=(4096,), exact_last=True, channels=1024, flips=True),
+}
+
+
+def accuracy(options: argparse.Namespace) -> list[str]:
+    """Seconds and accuracies on CIFAR-10."""
+    if not options.cifar:
+        return ["accuracy needs --cifar FOLDER"]
+    data, small = cifar10(options.cifar), {"train": options.train, "test": options.test}
+    lines = []
+    for name in options.settings or SETTINGS:
+        config = replace(SETTINGS[name], seeds=tuple(options.seeds), **small)
+        runs = reproduce(config, data, Path(options.out), say=lambda line: print(line, flush=True))
+        parts = {part: np.mean([run["seconds"].get(part, 0) for run in runs]) for part in
+                 ("preprocessing", "drawing", "compiling", "features", "kernel", "solving")}  # fmt: skip
+        compiling = max(run["seconds"]["drawing"] + run["seconds"]["compiling"] for run in runs)
+        found, on_test = ([run[part] for run in runs] for part in ("accuracy", ON_TEST))
+        rest = parts["preprocessing"] + parts["features"] + parts["kernel"] + parts["solving"]
+        lines.append(
+            f"| {name} | {config.features[0]} | {np.mean([run['images_per_second'] for run in runs]):.0f} "
+            f"| {parts['features']:.1f} | {parts['kernel']:.1f} | {parts['solving']:.1f} | {rest:.1f} | {compiling:.1f} "
+            f"| {100 * np.mean(found):.2f} ± {100 * np.std(found):.2f} "
+            f"| {100 * np.mean([best['accuracy'] for best in on_test]):.2f} |"
+        )
+    print(f"\n{len(options.seeds)} seeds: mean and standard deviation; drawing and compiling are those of the first\n")
+    print("| setting | features | images/s | features, s | kernel, s | solving, s | all, s | drawing and compiling, s "
+          "| accuracy, % | penalty chosen on test images |")  # fmt: skip
+    print("|---" * 10 + "|", *lines, "", sep="\n")
+    return []
+
+
 def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
     with jax.default_device(jax.devices("cpu")[0]):
         return net.kernel(x.astype(np.float64), get=get)
@@ -139,7 +179,7 @@ def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail; all by default")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail, accuracy")
     parser.add_argument("--features", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
     parser.add_argument("--kernel", nargs="+", default=["nngp", "ntk"], choices=["nngp", "ntk"])
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
@@ -147,9 +187,16 @@ def main() -> None:
     parser.add_argument("--exact-images", type=int, default=128)
     parser.add_argument("--tail-images", type=int, default=2048)
     parser.add_argument("--channels", type=int, nargs="+", default=[512, 1024, 2048])
+    parser.add_argument("--cifar", metavar="FOLDER", help="CIFAR-10, for accuracy")
+    parser.add_argument("--settings", nargs="+", choices=[*SETTINGS], help="of accuracy; all by default")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--train", type=int, default=50_000)
+    parser.add_argument("--test", type=int, default=10_000)
+    parser.add_argument("--out", default="cifar10.json", help="the file of results")
     options = parser.parse_args()
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}\n")
-    known, missed = {"peaks": peaks, "features": features, "exact": exact, "tail": tail}, []
+    known = {"peaks": peaks, "features": features, "exact": exact, "tail": tail, "accuracy": accuracy}
+    missed: list[str] = []
     for part in options.parts or ["features", "exact", "tail"]:
         if part not in known:
             raise SystemExit(f"There is no part {part!r}. Known are {', '.join(known)}.")
