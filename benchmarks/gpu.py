@@ -7,7 +7,7 @@ features for several widths, the operations and bytes counted, and their share o
 pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images would take; `tail` nanoseconds a pair of the last
 stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. `accuracy` runs the settings of
 docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each; a run that is in the file --out is not run again.
-Without a GPU everything runs too: give --images 8 --features 256, and --train 500 --test 200.
+Without a GPU everything runs too: give --images 8 --features 256, and --train 60 --test 20, which takes minutes.
 """
 
 import argparse
