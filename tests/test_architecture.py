@@ -9,7 +9,7 @@ SOURCE = Path(wl.__file__).parent
 # Each module imports only from those before it.
 ORDER = [
     "described", "numerics", "precision", "hermite", "quadrature", "activations", "state", "sketch",
-    "layers", "exact", "progress", "resumed", "tiles", "cosine", "sketched", "finite", "network", "nets", "ridge",
+    "layers", "exact", "progress", "resumed", "tiles", "cosine", "drawing", "sketched", "finite", "network", "nets", "ridge",
     "kernel_ridge", "device_ridge", "linear", "nt", "stax", "estimators", "data", "plots", "experiments", "demo", "cli",
 ]  # fmt: skip
 HEAVY = {

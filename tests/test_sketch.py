@@ -10,7 +10,7 @@ from scipy import linalg
 
 import widelimit as wl
 from catalogue import NETWORKS, each
-from widelimit import sketch, sketched
+from widelimit import drawing, sketch, sketched
 from widelimit.cosine import of_cosine
 from widelimit.layers import Nonlinearity
 from widelimit.sketch.series import coefficients, slope_coefficients, tabulated
@@ -80,8 +80,8 @@ def one_layer(kind, act, get, columns=64, keys=KEYS):
     widths = sketch.Widths(columns, True)
 
     def gram(key):
-        drawn = sketched._draw(net, key, (20,), get, kind, widths)
-        columns = sketched._apply(net, drawn, x, get, kind, widths)
+        drawn = drawing.draw(net, key, (20,), get, kind, widths)
+        columns = drawing.applied(net, drawn, x, get, kind, widths)
         return columns @ columns.T
 
     return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(keys))
@@ -208,8 +208,8 @@ def test_a_homogeneous_network_is_one_polynomial(tmp_path):
     layer = Nonlinearity(polynomial)
 
     def gram(key):
-        drawn = sketched._draw(layer, key, (12,), "nngp", kind, widths)
-        columns = sketched._apply(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
+        drawn = drawing.draw(layer, key, (12,), "nngp", kind, widths)
+        columns = drawing.applied(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
         return columns @ columns.T
 
     expected = np.polynomial.polynomial.polyval(c, polynomial.coefficients) * np.outer(length, length)
@@ -313,11 +313,11 @@ def test_exact_features_have_the_exact_kernel(name):
     x = np.random.default_rng(0).normal(size=(n, *shape))
     kind, widths = sketch.Exact(), sketch.Widths(1, True)
     with jax.enable_x64(True):
-        drawn = sketched._outline(net, shape, "ntk", kind, widths)
+        drawn = drawing.outline(net, shape, "ntk", kind, widths)
 
         @jax.jit
         def both(x):
-            end = net.features(drawn, sketched._start(x, True, kind, widths)).plain()
+            end = net.features(drawn, drawing.start(x, True, kind, widths)).plain()
             return end.phi.all(), end.psi.all()
 
         found = [np.asarray(columns @ columns.T) for columns in both(jnp.asarray(x))]
@@ -440,8 +440,8 @@ def test_layers_of_many_pixels_have_fewer_columns():
     assert sketch.Widths(2048, False, 64).at((32, 32)) == 256
     assert sketch.Widths(100, False, 64).at((32, 32)) == 100
     net = wl.serial(CONV, "relu", wl.AvgPool((2, 2), (2, 2)), CONV, "relu", wl.GlobalAvgPool(), wl.Dense(), "relu")
-    assert sketched._fewest_pixels(net, (6, 6, 2)) == 9
-    assert sketched._fewest_pixels(NET, (12,)) is None
+    assert drawing._fewest_pixels(net, (6, 6, 2)) == 9
+    assert drawing._fewest_pixels(NET, (12,)) is None
 
 
 def test_whole_patches_by_a_matrix(tmp_path):

@@ -1,13 +1,11 @@
 """The feature reading: a network as a map from inputs to columns whose products approximate its kernel.
 
-`feature_map` plans how many columns each activation makes, so that the last layer has as many as were asked for, and
-draws the random numbers once; the map is a pytree.
+`feature_map` draws the random numbers once (`drawing`); the map is a pytree, and goes into a file with what was drawn.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
@@ -20,15 +18,15 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .cosine import OfCosine, of_cosine
 from .described import plain, whole
+from .drawing import LEAST, applied, column_count, draw, drawn_at_once, outline, planned
 from .exact import Kernels, kernel
 from .layers import Layer, Nonlinearity
 from .precision import checked_inputs, in_own_precision, precision_of, rows_from
 from .progress import bar
 from .resumed import described_file, written_whole
-from .sketch import Auto, Columns, Cosine, Exact, Features, PolySketch, Powers, RandomWeights, Sketch, Widths, kept
+from .sketch import Auto, Cosine, Exact, PolySketch, Powers, RandomWeights, Sketch, Widths
+from .tiles import device_memory
 
-_LEAST = 4  # random columns of an activation
-_REFERENCE = 64  # rows
 _BATCH_BYTES = 2**26  # of the widest arrays of a batch on a CPU; on a device, this part of its memory:
 _BATCHES = 32
 _PATCH = 9  # pixels that a convolution sees, as a rule
@@ -38,114 +36,7 @@ _KINDS: dict[str, type[Sketch]] = {
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _FORMAT = 1
-# columns where pixels are many: constants of a patch, which the NTK's columns hold too, must not fill them
-_NARROWEST = {"nngp": 256, "ntk": 1024}
 _MOST = 2**24  # columns of a map in a file
-
-
-def _start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features:
-    """The features of the inputs themselves, exact."""
-    columns = x * x.shape[-1] ** -0.5
-    phi = kept(columns)
-    if widths.grows:  # nothing is folded, and what is kept are constants
-        phi = Columns(columns[..., :0], columns)
-    return Features(phi, None, None, phi.squared(), None, wants_ntk, x.shape[-1], sketch, widths)
-
-
-def _end(features: Features) -> Columns:
-    """The columns asked for after the last layer."""
-    if not features.wants_ntk:
-        return features.phi
-    features = features.plain()
-    return features.phi.map(jnp.zeros_like) if features.psi is None else features.psi
-
-
-def _draw(net: Any, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
-    """The random numbers of all layers; those of a few random inputs go through with them, as a reference."""
-    draws, inputs = jax.random.split(key)
-    return net.sketch(draws, _reference(inputs, shape, get, sketch, widths))
-
-
-def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Features:
-    x = jax.random.normal(key, (_REFERENCE if len(shape) == 1 else 2, *shape), jnp.float32)
-    return _start(x, get == "ntk", sketch, widths)
-
-
-# A program that runs once is not worth much optimisation. The network is static: how columns are allotted depends on its
-# parameters.
-_drawn = jax.jit(
-    _draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
-    compiler_options={"xla_backend_optimization_level": 0, "xla_gpu_autotune_level": 0},
-)  # fmt: skip
-
-
-def _outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
-    """The shapes of what is drawn."""
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    return jax.eval_shape(lambda key: _draw(net, key, shape, get, sketch, widths), key)
-
-
-def _apply(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
-    return _end(net.features(drawn, _start(x, get == "ntk", sketch, widths))).all()
-
-
-def _columns(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
-    """How many columns the last layer has."""
-
-    def run(key):
-        return _end(net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))[1]).all()
-
-    return jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0))).shape[-1]
-
-
-@lru_cache(maxsize=256)
-def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
-    """The widest plan with at most `features` columns at the end; where all have more, the narrowest.
-
-    Rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave little
-    room for random ones, and for images, every activation makes equally many instead.
-    """
-    columns = partial(_columns, net, shape, get, sketch)
-    if len(shape) == 1 and sketch.folds():
-        found = _widest(lambda random: columns(Widths(random, True)), features)
-        if found is not None and found >= features // 32:
-            return Widths(found, True)
-    pixels = _fewest_pixels(net, shape), _NARROWEST[get]
-    found = _widest(lambda random: columns(Widths(random, False, *pixels)), features)
-    return Widths(_LEAST if found is None else found, False, *pixels)
-
-
-def _widest(columns: Callable[[int], int], features: int) -> int | None:
-    """The largest number of random columns with which there are at most `features` in all, by the secant rule."""
-    low, high = _LEAST, max(features, _LEAST + 1)
-    at_low, at_high = columns(low), columns(high)
-    if at_low > features:
-        return None
-    if at_high <= features:
-        return high
-    while high - low > 1:
-        guess = low + (features - at_low) * (high - low) // (at_high - at_low)
-        guess = min(max(guess, low + 1), high - 1)
-        found = columns(guess)
-        if found <= features < found + (at_high - at_low) / (high - low):  # one more would be too many
-            return guess
-        low, at_low, high, at_high = (guess, found, high, at_high) if found <= features else (low, at_low, guess, found)
-    return low
-
-
-def _fewest_pixels(net: Any, shape: tuple[int, ...]) -> int | None:
-    """How many pixels the activation that sees the fewest sees; None where none sees any."""
-    seen: list[int] = []
-
-    class Looking(Sketch):
-        def draw(self, key, act, features):
-            seen.extend([prod(features.spatial)] if features.spatial else [])
-
-        def step(self, drawn, act, features):
-            return replace(features, phi=kept(features.phi.all()[..., :1]))
-
-    _outline(net, shape, "nngp", Looking(), Widths(1, True))
-    return min(seen, default=None)
 
 
 def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
@@ -168,7 +59,7 @@ def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
 
 @partial(jax.jit, static_argnames=("get", "sketch", "widths"))
 def _run(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
-    return _apply(net, drawn, x, get, sketch, widths)
+    return applied(net, drawn, x, get, sketch, widths)
 
 
 class Part(eqx.Module):
@@ -345,8 +236,7 @@ class FeatureMap(eqx.Module):
 
 def _batch_bytes() -> int:
     """What the widest arrays of a batch may take: little, on a CPU, and on a device a part of its memory."""
-    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit") if jax.default_backend() != "cpu" else None
-    return _BATCH_BYTES if memory is None else max(_BATCH_BYTES, memory // _BATCHES)
+    return _BATCH_BYTES if jax.default_backend() == "cpu" else max(_BATCH_BYTES, device_memory() // _BATCHES)
 
 
 def _rows_like(block: Any, rows: int) -> Any:
@@ -408,21 +298,21 @@ def _part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: int, 
     """Draw the features of one kernel."""
     if isinstance(sketch, Exact):  # nothing is random
         widths = Widths(1, True)
-        return Part(_outline(net, shape, get, sketch, widths), None, None, get, sketch, widths)
-    draw = _draw if _is_traced(key) else _drawn
+        return Part(outline(net, shape, get, sketch, widths), None, None, get, sketch, widths)
+    draw_now = draw if _is_traced(key) else drawn_at_once
     key, for_signs = jax.random.split(key)
     polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
         kind = sketch if isinstance(sketch, Cosine) else Cosine()
         layer = Nonlinearity(polynomial)
         widths = planned(layer, shape, features, "nngp", kind)
-        columns = _columns(layer, shape, "nngp", kind, widths)
+        columns = column_count(layer, shape, "nngp", kind, widths)
         if columns <= features or isinstance(sketch, Cosine):
-            drawn = draw(layer, key, shape, "nngp", kind, widths)
+            drawn = draw_now(layer, key, shape, "nngp", kind, widths)
             return Part(drawn, _mixed(for_signs, columns, features), polynomial, get, kind, widths)
     widths = planned(net, shape, features, get, sketch)
-    mixed = _mixed(for_signs, _columns(net, shape, get, sketch, widths), features)
-    return Part(draw(net, key, shape, get, sketch, widths), mixed, None, get, sketch, widths)
+    mixed = _mixed(for_signs, column_count(net, shape, get, sketch, widths), features)
+    return Part(draw_now(net, key, shape, get, sketch, widths), mixed, None, get, sketch, widths)
 
 
 def _mixed(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
@@ -490,7 +380,7 @@ def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) 
     sketch, shape, parts = _heard(header["sketch"]), tuple(header["input_shape"]), []
     for part in header["parts"]:
         widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
-        if not widths.random <= max(header["columns"], _LEAST + 1) <= _MOST:
+        if not widths.random <= max(header["columns"], LEAST + 1) <= _MOST:
             raise ValueError("its features are more than they can be")
         read = net, shape, part["get"]
         if part["whole"] is not None:
@@ -498,7 +388,7 @@ def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) 
             whole = OfCosine(power, tuple(coefficients), polynomial_error)
             read = Nonlinearity(whole), shape, "nngp"
         mixed = None if part["mixed"] is None else jax.ShapeDtypeStruct(tuple(part["mixed"]), jnp.float32)
-        leaves, structure = jax.tree.flatten((_outline(*read, own_sketch, widths), mixed))
+        leaves, structure = jax.tree.flatten((outline(*read, own_sketch, widths), mixed))
         own, arrays = [_read(*pair) for pair in zip(arrays, leaves, strict=False)], arrays[len(leaves) :]
         if [(a.shape, a.dtype) for a in own] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
             raise ValueError("its arrays do not fit its network")
