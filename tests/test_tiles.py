@@ -127,7 +127,7 @@ def test_tiles_on_an_accelerator(monkeypatch):
     monkeypatch.setattr(tiles, "_ACCELERATED_SIDE", 8)
     tiles._program.cache_clear()
     for memory in (0, 2**30):
-        monkeypatch.setattr(tiles, "_device_memory", lambda memory=memory: memory)
+        monkeypatch.setattr(tiles, "device_memory", lambda memory=memory: memory)
         found = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
         assert isinstance(tiles._placed(images, images)[1], np.ndarray if memory == 0 else jax.Array)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):

@@ -203,15 +203,15 @@ def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
         return _block(net, x1, x2, kept1, kept2, want)
     n1, n2 = x1.shape[0], x2.shape[0]
     most = _pairs_in_flight(net, x1, want)
-    size1 = _even(n1, max(isqrt(most), most // n2))
-    size2 = _even(n2, most // size1)
+    size1 = even(n1, max(isqrt(most), most // n2))
+    size2 = even(n2, most // size1)
     tiles1, tiles2 = ceil(n1 / size1), ceil(n2 / size2)
     corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
     result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
     return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
 
 
-def _even(count: int, most: int) -> int:
+def even(count: int, most: int) -> int:
     """The side of the fewest equal blocks of at most `most`."""
     return ceil(count / ceil(count / min(count, most)))
 
@@ -229,7 +229,7 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
         return jax.tree.map(lambda d: d[:, None], own)
     size = ceil(n / min(n, _TILES))
     if x.ndim > 2:
-        size = _even(n, min(size, isqrt(_pairs_in_flight(net, x, want))))
+        size = even(n, min(size, isqrt(_pairs_in_flight(net, x, want))))
     side = ceil(n / size)
     upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
     if x.ndim == 2:
@@ -242,9 +242,8 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
         grid = jnp.zeros((side, side, *values.shape[1:]), values.dtype).at[upper].set(values)
         full = _assembled(grid)[:n, :n]
         mirrored = full.swapaxes(0, 1)
-        rank = (
-            (full.ndim - 2) // 2 if want.pairs else 0
-        )  # seen from the other input, the pixels of a pair change places
+        # seen from the other input, the pixels of a pair change places
+        rank = (full.ndim - 2) // 2 if want.pairs else 0
         mirrored = jnp.moveaxis(mirrored, range(2, 2 + rank), range(2 + rank, 2 + 2 * rank))
         ones = [1] * (full.ndim - 2)
         above, below = ((i < j).reshape(n, n, *ones), (i > j).reshape(n, n, *ones))

@@ -156,7 +156,7 @@ class Network(Layer):
             try:
                 net = jax.tree.map(float, net)
                 for x in (x1, x2):
-                    np.asarray([] if x is None else x[:0])
+                    np.asarray([] if x is None else x[:0])  # an error, where JAX traces it
             except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
                 raise ValueError(
                     "memory, progress and out are for numbers, and JAX is tracing the inputs or the network. Leave them "

@@ -15,14 +15,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import combinations, islice, product
-from math import ceil, isfinite, isqrt, prod
+from math import isfinite, isqrt, prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .exact import Kernels, computed_in, covariances, in_flight, tile
+from .exact import Kernels, computed_in, covariances, even, in_flight, tile
 from .layers import Layer
 from .precision import bucket, rows_from
 from .progress import bar
@@ -137,14 +137,14 @@ def _placed(x1: Any, x2: Any) -> tuple[Any, Any]:
     if isinstance(x1, jax.Array) or jax.default_backend() == "cpu":
         return x1, x2
     arrays = [x1] if x2 is x1 else [x1, x2]
-    if sum(x.nbytes for x in arrays) > _device_memory() / 4:
+    if sum(x.nbytes for x in arrays) > device_memory() / 4:
         return x1, x2
     with jax.enable_x64(x1.dtype == np.float64):
         placed = [jnp.asarray(x) for x in arrays]
     return placed[0], placed[-1]
 
 
-def _device_memory() -> int:
+def device_memory() -> int:
     """The bytes of memory of JAX's first device; 0 where it does not say."""
     return (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
 
@@ -182,7 +182,7 @@ def _structure(net: Layer) -> tuple[Any, int]:
 
 def _even(count: int, limit: int, shared: bool) -> int:
     """The side of the fewest equal tiles of at most `limit`; `shared`, one that other numbers of rows have too."""
-    side = ceil(count / ceil(count / limit))
+    side = even(count, limit)
     return min(bucket(side), limit) if shared else side
 
 
