@@ -1,5 +1,6 @@
 """The experiments: what they claim of mirror images, what is in their files, and how they go on and fail."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -141,13 +142,24 @@ def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
     few = images.features_of(phi, whitened, True, "float32", batch=32, channels=40)
     assert few.features.shape[-1] == 40
 
-    def products(features):
-        pixels = np.asarray(features, np.float64).reshape(-1, features.shape[-1])
-        return pixels @ pixels.T / features.shape[-1]
+    def products(left, right):
+        left, right = (np.asarray(x, np.float64).reshape(-1, x.shape[-1]) for x in (left, right))
+        return left @ right.T / left.shape[1]
 
-    for found, all_of_them in ((few.features, of_image), (few.of_mirror(few.features), of_mirror)):
-        whole = products(all_of_them)
-        assert np.linalg.norm(products(found) - whole) < 0.02 * np.linalg.norm(whole)
+    sides = (few.features, of_image), (few.of_mirror(few.features), of_mirror)
+    for (found, whole), (other_found, other_whole) in itertools.product(sides, sides):
+        expected = products(whole, other_whole)
+        assert np.linalg.norm(products(found, other_found) - expected) < 0.02 * np.linalg.norm(expected)
+
+
+def test_mirror_images_of_few_channels_are_exact_in_half_precision(whitened):
+    head, _ = cifar10.cut(Config(**SMALL).network())
+    phi = head.feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
+    made = images.features_of(phi, whitened, True, "bfloat16", batch=32, channels=40)
+    other = made.of_mirror(made.features)
+    np.testing.assert_array_equal(made.of_mirror(other), made.features)
+    own, other = (np.asarray(x, np.float64).reshape(len(x), -1) for x in (made.features, other))
+    assert np.linalg.eigvalsh(own @ (own + other).T).min() > -1e-9 * np.linalg.norm(own) ** 2
 
 
 def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):

@@ -86,6 +86,13 @@ class Made(NamedTuple):
     seconds: float
 
 
+class Basis(NamedTuple):
+    """Orthonormal directions, (columns, channels), and the sign that each takes in a mirror image."""
+
+    directions: Array
+    signs: Array
+
+
 def features_of(
     phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False,
     channels: int | None = None,
@@ -120,12 +127,13 @@ def features_of(
 
 @partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="found")
 def _filled_in(
-    phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool, basis: Array | None
+    phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool, basis: Basis | None
 ) -> Array:
     """The features so far, with those of another batch."""
     part = _batch_of(phi, lax.dynamic_slice_in_dim(x, start, size), flips)
     if basis is not None:
-        part = _times(part, basis) * (basis.shape[1] / basis.shape[0]) ** 0.5
+        columns, channels = basis.directions.shape
+        part = _times(part, basis.directions) * (channels / columns) ** 0.5
     return lax.dynamic_update_slice_in_dim(found, part.astype(found.dtype), start, 0)
 
 
@@ -144,21 +152,47 @@ def _times(x: Array, matrix: Array) -> Array:
     return jnp.matmul(x, matrix.astype(x.dtype), precision=precision, preferred_element_type=jnp.float32)
 
 
-def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Array:
-    """An orthonormal basis, (columns, channels), of nearly the directions that hold most of the features of some images.
+def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
+    """Nearly the directions that hold most of the features of some images.
 
-    By subspace iteration, and then turned at random: what all images share would otherwise sit in one channel, of which
-    bfloat16 keeps few digits.
+    With `flips` they are even or odd: a mirror image exchanges the halves of columns (and its pixels), so sums of the two
+    halves stay and differences change sign. Nothing is rounded when features become those of the mirror image, and the
+    kernel of images and mirror images stays positive.
     """
     last_start = min(max(_SAMPLE, size), len(x)) - size
-    moment = sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size))
-    if flips:  # and those of their mirror images, so that the basis holds as much of them
-        moment = moment + _swapped(_swapped(moment).T).T
-    first, last = jax.random.split(jax.random.key(0))
-    basis = jax.random.normal(first, (len(moment), channels))
+    moment = np.asarray(sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size)))
+    if not flips:
+        directions, _ = _largest(moment, channels)
+        return Basis(jnp.asarray(_turned(directions)), jnp.ones(channels))
+    half = len(moment) // 2
+    own, other = (moment[:half, :half] + moment[half:, half:]) / 2, (moment[:half, half:] + moment[half:, :half]) / 2
+    even, odd = (_largest(own + sign * other, min(channels, half)) for sign in (1, -1))
+    order = np.argsort(-np.concatenate([even[1], odd[1]]), kind="stable")[:channels]
+    count = int(np.sum(order < len(even[1])))
+    parts = [
+        np.concatenate([part, sign * part]) / np.float32(2**0.5)
+        for part, sign in ((_turned(even[0][:, :count]), 1), (_turned(odd[0][:, : channels - count]), -1))
+    ]
+    signs = np.where(np.arange(channels) < count, 1.0, -1.0)
+    return Basis(jnp.asarray(np.concatenate(parts, axis=1)), jnp.asarray(signs, jnp.float32))
+
+
+# On the host: a GPU would take longer to compile these steps than the host takes for all of them.
+
+
+def _largest(moment: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nearly the eigenvectors of the largest eigenvalues, and these, falling: by subspace iteration."""
+    basis = np.random.default_rng(0).normal(size=(len(moment), count)).astype(np.float32)
     for _ in range(_ITERATIONS):
-        basis = jnp.linalg.qr(jnp.matmul(moment, basis, precision="highest"))[0]
-    return basis @ jnp.linalg.qr(jax.random.normal(last, (channels, channels)))[0]
+        basis = np.linalg.qr(moment @ basis)[0]
+    values, vectors = np.linalg.eigh(basis.T @ (moment @ basis))
+    return basis @ vectors[:, ::-1], values[::-1]
+
+
+def _turned(directions: np.ndarray) -> np.ndarray:
+    """Turned at random: what all images share would otherwise sit in one channel, of which bfloat16 keeps few digits."""
+    count = directions.shape[1]
+    return directions @ np.linalg.qr(np.random.default_rng(1).normal(size=(count, count)))[0].astype(np.float32)
 
 
 @partial(jax.jit, static_argnames="flips")
@@ -179,12 +213,11 @@ def _swapped(x: Array) -> Array:
     return jnp.concatenate([x[..., half:], x[..., :half]], axis=-1)
 
 
-def _of_mirror(basis: Array | None) -> Callable[[Array], Array]:
-    """What makes the features of an image those of its mirror image: the halves change places, in whatever basis."""
+def _of_mirror(basis: Basis | None) -> Callable[[Array], Array]:
+    """What makes the features of an image those of its mirror image."""
     if basis is None:
         return lambda features: mirrored(_swapped(features))
-    turn = jnp.matmul(_swapped(basis.T), basis, precision="highest")
-    return lambda features: mirrored(_times(features, turn).astype(features.dtype))
+    return lambda features: mirrored(features * basis.signs.astype(features.dtype))
 
 
 def rows_of_kernel(
@@ -203,14 +236,9 @@ def rows_of_kernel(
         return found
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
     for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
-        part += mirrored_kernel(_of_all_mirrors(of_mirror, of_part), first, symmetric=symmetric).nngp
+        part += mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
         part /= 2
     return found
-
-
-def _of_all_mirrors(of_mirror: Callable[[Array], Array], features: Array) -> Array:
-    """Block by block: products in float32 take twice the memory of what they are rounded to."""
-    return jnp.concatenate([of_mirror(features[i : i + _BLOCK]) for i in range(0, len(features), _BLOCK)])
 
 
 def seconds_since(began: float, *arrays: Any) -> float:
