@@ -21,13 +21,14 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from .. import nets
+from .. import nets, sketched
 from ..activations import Activation, ExpNormalized, named
 from ..data import Images, cifar10
 from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
 from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest, written_whole
+from ..sketch import Exact
 from .images import features_of, rows_of_kernel, seconds_since, whitened
 from .results import add_run, machine, read_runs
 
@@ -51,6 +52,8 @@ class Config:
     activation: str = GAUSSIAN
     scale: float = 1.0  # of the normalised Gaussian a b exp(scale (c - 1))
     kernel: str = "nngp"
+    sketch: str = "auto"
+    degree: int | None = None  # of sketches that are polynomials
     features: tuple[int, ...] = (4096,)
     flips: bool = False
     exact_last: bool = False
@@ -67,6 +70,8 @@ class Config:
     def __post_init__(self):
         """Refuse what makes no sense before any work."""
         self.network()
+        if isinstance(sketched.chosen(self.sketch, self.degree), Exact):
+            raise ValueError("--sketch exact holds within one batch of images. Take auto.")
         if self.kernel not in ("nngp", "ntk"):
             raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
         if self.channels is not None and not (self.exact_last and self.channels >= 1):
@@ -195,8 +200,9 @@ def _run(
     head, tail = cut(net) if config.exact_last else (net, None)
     began = time.perf_counter()
     phi = head.feature_map(
-        jax.random.key(config.seeds[0]), x.shape[1:], config.features[0], get=config.kernel, dtype=config.dtype
-    )
+        jax.random.key(config.seeds[0]), x.shape[1:], config.features[0], config.kernel, config.sketch, config.degree,
+        config.dtype,
+    )  # fmt: skip
     took(drawing=seconds_since(began, jax.tree.leaves(phi)))
     kept = config.kept if tail is None else str(config.dtype)
     rows: Any
@@ -237,6 +243,8 @@ def named_settings(config: dict[str, Any]) -> str:
     gaussian = f"normalised Gaussian, scale {config['scale']:g}"
     parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
     parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
+    parts += [f"sketch {config['sketch']}"] * (config["sketch"] != "auto")
+    parts += [f"degree {config['degree']}"] * (config["degree"] is not None)
     parts += [f"{config['channels']} channels"] * (config["channels"] is not None)
     plain = asdict(Config())
     unusual = {name: config[name] for name in ("train", "regularization", "kept") if config[name] != plain[name]}
@@ -318,6 +326,9 @@ def parser(prog: str) -> argparse.ArgumentParser:
         help="of the normalised Gaussian a b exp(scale (c - 1)) (%(default)s)",
     )
     add("--kernel", default=plain.kernel, metavar="KERNEL", help="nngp or ntk (%(default)s)")
+    add("--sketch", default=plain.sketch, metavar="KIND",
+        help="auto, random_weights, powers, cosine or polysketch (%(default)s)")  # fmt: skip
+    add("--degree", type=int, help="of a sketch that is a polynomial (8)")
     add("--features", type=int, nargs="+", default=plain.features, metavar="M", help="one or several numbers (4096)")
     add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
     add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")
