@@ -19,11 +19,11 @@ import numpy as np
 from jaxtyping import Array
 
 from ..described import number, optional_number, parameter, whole
-from ..numerics import stored
 from ..sketch import Columns, Features, direct_sum, join, kept
 from ..state import State
 from .base import WRONG_PARAMETERS, Layer, spatial_rank
-from .windows import check_padding, pad_axes, per_axis, window_count, window_sum
+from .paired_windows import common_window_sum, fast_window_sum, fits, runs_on_gpu
+from .windows import check_padding, pad_axes, per_axis, window_count
 
 
 def optional_width(width):
@@ -280,9 +280,10 @@ class Conv(_Weights):
         return self.filter_shape
 
     def combine(self, x, state):
-        for i, (axes, size, stride) in enumerate(zip(state.pixel_axes(x), self.filter_shape, self.steps, strict=True)):
-            x = window_sum(x if i == 0 else stored(x), axes, size, stride, self.padding)
-        return x
+        windows = self.filter_shape, self.steps, self.padding
+        if state.pairs and runs_on_gpu() and fits(x, state.spatial, *windows):
+            return fast_window_sum(x)
+        return common_window_sum(x, state.pixel_axes(x), *windows)
 
     def patches(self, x):
         rank = len(self.filter_shape)
