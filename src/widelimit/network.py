@@ -33,6 +33,7 @@ from .layers import (
     as_layer,
     parallel,
 )
+from .layers.last_stage import last_stage
 from .precision import bucket, checked_inputs, in_own_precision, rows_from
 from .sketch import Sketch
 from .sketched import FeatureMap, chosen, feature_map, load_feature_map
@@ -78,8 +79,12 @@ class Network(Layer):
 
     def propagate(self, state):
         needs = self._needs(_first(state).keep_pairs)
-        for layer, before, after in zip(self.layers, needs[:-1], needs[1:], strict=True):
-            state = layer.propagate(_prepared(state, before, after))
+        for i, (layer, before, after) in enumerate(zip(self.layers, needs[:-1], needs[1:], strict=True)):
+            state = _prepared(state, before, after)
+            ended = last_stage(self.layers[i : i + 3], state)
+            if ended is not None:
+                return Network(self.layers[i + 3 :]).propagate(replace(ended, keep_pairs=needs[-1]))
+            state = layer.propagate(state)
         return state
 
     def draw(self, key, shape, width):

@@ -49,7 +49,13 @@ def cosine(cov: Array, a: Array, b: Array, ulps: float = ULPS) -> Array:
     with an eigenvalue below -1e-9. Set to exactly 1, equal rows have equal kernels.
     """
     one = jnp.ones((), a.dtype)
-    c = cov * safe_divide(one, a) * safe_divide(one, b)  # the divisions are per input, not per pair
+    return set_at_one(
+        cov * safe_divide(one, a) * safe_divide(one, b), ulps
+    )  # the divisions are per input, not per pair
+
+
+def set_at_one(c: Array, ulps: float) -> Array:
+    """A quotient as a cosine: 1 or -1 where it is beyond, or within `ulps` roundings."""
     margin = 1 - ulps * jnp.finfo(c.dtype).eps
     return jnp.where(c >= margin, 1, jnp.where(c <= -margin, -1, c)).astype(c.dtype)
 

@@ -26,6 +26,7 @@ from ..sketched import FeatureMap
 from ..tiles import tiled
 
 _BLOCK = 4096  # images at a time
+_ROWS = 16  # of a kernel at a time
 _SAMPLE = 1024  # images that choose channels
 _ITERATIONS = 4
 
@@ -236,8 +237,11 @@ def rows_of_kernel(
         return found
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
     for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
-        part += mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
-        part /= 2
+        other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
+        for i in range(0, len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
+            rows = part[i : i + _ROWS]
+            rows += other[i : i + _ROWS]
+            rows /= 2
     return found
 
 

@@ -9,9 +9,10 @@ input, so that there are as many as pixels, and what lies beyond a border is lef
 `common_window_sum` is the same by XLA: the definition, what other devices run, and what derivatives are taken of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,40 +64,64 @@ def _reference(x: Array) -> Array:
 
 
 def _launched(x: Array, interpret: bool) -> Array:
+    def program(x_ref, out_ref):
+        def store(_, place, total):
+            out_ref[place.entry] = total
+
+        walked(x_ref, x.shape, store)
+
+    return launched(program, x.shape, x.size, interpret)(x.reshape(-1)).reshape(x.shape)
+
+
+def launched(program: Callable, shape: tuple[int, ...], size: int, interpret: bool) -> Callable[..., Array]:
+    """The program, run by blocks of threads for covariances of `shape`; it gives `size` numbers of float32."""
     # slow to import, and of use on a GPU alone
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    height, width = x.shape[-2:]
-    inputs, seconds = x.shape[0], prod(x.shape[3:-2])
-    found = pl.pallas_call(
-        partial(_sums, seconds=seconds, height=height, width=width),
-        grid=(pl.cdiv(seconds * height * width, _LANES), inputs),
-        out_shape=jax.ShapeDtypeStruct((x.size,), x.dtype),
+    return pl.pallas_call(
+        program,
+        grid=(pl.cdiv(prod(shape[3:]), _LANES), shape[0]),
+        out_shape=jax.ShapeDtypeStruct((size,), jnp.float32),
         compiler_params=triton.CompilerParams(num_warps=_LANES // 32, num_stages=1),
         interpret=interpret,
-        name="common_window_sum",
-    )(x.reshape(-1))
-    return found.reshape(x.shape)
+    )
 
 
-def _sums(x_ref, out_ref, *, seconds: int, height: int, width: int) -> None:
-    """The program of a block of threads: one first input, and for each thread a second one and a displacement."""
+class Place(NamedTuple):
+    """Where a thread is: an entry of the covariances, a pixel of the first inputs, pixels of the second ones."""
+
+    entry: Array
+    first: Array
+    second: Array
+
+
+def lanes(shape: tuple[int, ...]) -> Array:
+    """The second inputs and displacements, counted together, of the threads of a block."""
     from jax.experimental import pallas as pl
 
-    pixels = height * width
-    lane = pl.program_id(0) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
-    lane = jnp.minimum(lane, seconds * pixels - 1)  # threads too many do the last one's work again
-    second, displacement = lane // pixels, lane % pixels
+    found = pl.program_id(0) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
+    return jnp.minimum(found, prod(shape[3:]) - 1)  # threads too many do the last one's work again
+
+
+def walked(x_ref: Any, shape: tuple[int, ...], each: Callable[[Any, Place, Array], Any], start: Any = None) -> Any:
+    """What a block of threads does: `carried = each(carried, place, sum)` for all pixels of one first input."""
+    from jax.experimental import pallas as pl
+
+    height, width = shape[-2:]
+    pixels, row_length = height * width, prod(shape[3:])
+    own = pl.program_id(1) * pixels
+    second, displacement = lanes(shape) // pixels, lanes(shape) % pixels
     down, right = displacement // width, displacement % width
-    start = pl.program_id(1) * (pixels * seconds * pixels) + second * pixels
     columns = [_around(x + right, width) for x in range(width)]  # of the second input's pixels
 
     def place(y, x):
-        return start + (y * width + x) * (seconds * pixels) + _around(y + down, height) * width + columns[x]
+        first = own + y * width + x
+        other = second * pixels + _around(y + down, height) * width + columns[x]
+        return Place(first * row_length + other, first, other)
 
     def row_sums(y):
-        row = [x_ref[place(y, x)] for x in range(width)]
+        row = [x_ref[place(y, x).entry] for x in range(width)]
         found = []
         for x, column in enumerate(columns):
             total = row[x]
@@ -107,18 +132,18 @@ def _sums(x_ref, out_ref, *, seconds: int, height: int, width: int) -> None:
             found.append(total)
         return found
 
-    def step(y, rows):
-        above, here = rows
+    def step(y, carried):
+        above, here, carried = carried
         below = row_sums(jnp.minimum(y + 1, height - 1))
         line = _around(y + down, height)
         has_above, has_below = (y > 0) & (line > 0), (y < height - 1) & (line < height - 1)
         for x in range(width):
             total = here[x] + jnp.where(has_above, above[x], 0) + jnp.where(has_below, below[x], 0)
-            out_ref[place(y, x)] = total
-        return here, below
+            carried = each(carried, place(y, x), total)
+        return here, below, carried
 
     first = row_sums(0)
-    jax.lax.fori_loop(0, height, step, (first, first))
+    return jax.lax.fori_loop(0, height, step, (first, first, start))[-1]
 
 
 def _around(index: Array, length: int) -> Array:

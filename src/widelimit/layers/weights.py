@@ -262,6 +262,10 @@ class Conv(_Weights):
     def steps(self) -> tuple[int, ...]:
         return self.strides or (1,) * len(self.filter_shape)
 
+    @property
+    def windows(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+        return self.filter_shape, self.steps, self.padding
+
     def shape(self, shape, width):
         spatial_rank(self, shape, len(self.filter_shape))
         if self.padding != "SAME" and any(
@@ -280,10 +284,9 @@ class Conv(_Weights):
         return self.filter_shape
 
     def combine(self, x, state):
-        windows = self.filter_shape, self.steps, self.padding
-        if state.pairs and runs_on_gpu() and fits(x, state.spatial, *windows):
+        if state.pairs and runs_on_gpu() and fits(x, state.spatial, *self.windows):
             return fast_window_sum(x)
-        return common_window_sum(x, state.pixel_axes(x), *windows)
+        return common_window_sum(x, state.pixel_axes(x), *self.windows)
 
     def patches(self, x):
         rank = len(self.filter_shape)
