@@ -1,12 +1,13 @@
 """What a GPU does with widelimit: features of images and exact kernels, with shares of what the device can do.
 
-    python benchmarks/gpu.py [peaks] [features] [exact] [tail] [accuracy --cifar FOLDER]
+    python benchmarks/gpu.py [peaks] [features] [exact] [tail] [accuracy --cifar FOLDER] [choices --cifar FOLDER]
 
 `peaks` measures the device: products of bfloat16 matrices, and copies. `features` prints images a second of Myrtle-5's
 features for several widths, the operations and bytes counted, and their share of the peaks. `exact` prints microseconds a
 pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images would take; `tail` nanoseconds a pair of the last
 stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. `accuracy` runs the settings of
-docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each; a run that is in the file --out is not run again.
+docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each, and `choices` those that led to them, on 10,000
+training images and scored on others; a run that is in the file --out is not run again.
 Without a GPU everything runs too: give --images 8 --features 256, and --train 60 --test 20, which takes minutes.
 """
 
@@ -23,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import widelimit as wl
-from widelimit.data import cifar10
-from widelimit.experiments.cifar10 import ON_TEST, Config, reproduce
+from widelimit.data import Images, cifar10
+from widelimit.experiments.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
 ACTIVATION = wl.ExpNormalized()
@@ -137,43 +138,77 @@ def tail(options: argparse.Namespace) -> list[str]:
     return missed
 
 
+EXACT_LAST = Config(features=(4096,), exact_last=True, channels=1024, scale=1.5)
 SETTINGS = {
-    "features": Config(features=(16384,)),
-    "features and mirror images": Config(features=(16384,), flips=True),
-    "exact last stage": Config(features=(4096,), exact_last=True, channels=1024, scale=1.5),
-    "exact last stage and mirror images": Config(
-        features=(4096,), exact_last=True, channels=1024, scale=1.5, flips=True
-    ),
+    "features": Config(features=(4096, 8192, 16384, 32768)),
+    "features and mirror images": Config(features=(4096, 8192, 16384, 32768), flips=True),
+    "exact last stage": EXACT_LAST,
+    "exact last stage and mirror images": replace(EXACT_LAST, flips=True),
 }
+ONE_WIDTH = Config(features=(8192,))
+CHOICES = [
+    ONE_WIDTH,
+    *(replace(ONE_WIDTH, scale=scale) for scale in (0.25, 0.5, 1.5)),
+    *(replace(ONE_WIDTH, activation=name) for name in ("relu", "abrelu", "gelu")),
+    replace(ONE_WIDTH, dtype="float32"),
+    *(replace(ONE_WIDTH, kernel="ntk", scale=scale) for scale in (0.5, 1)),
+    *(replace(ONE_WIDTH, sketch=kind, degree=degree) for kind in ("powers", "polysketch") for degree in (4, 8)),
+    *(replace(ONE_WIDTH, kernel="ntk", sketch=kind, degree=4) for kind in ("powers", "polysketch")),
+    *(replace(EXACT_LAST, scale=scale) for scale in (0.5, 1, 1.5, 2)),
+    *(replace(EXACT_LAST, scale=1, regularization=share) for share in (0.01, 0.03, 0.3, 1.0)),
+    replace(EXACT_LAST, scale=1, activation="relu"),
+    *(replace(EXACT_LAST, depth=depth) for depth in (7, 10)),
+    *(replace(EXACT_LAST, **wider) for wider in ({"channels": 512}, {"features": (8192,)})),
+    *(replace(EXACT_LAST, scale=scale, flips=True) for scale in (1, 1.5)),
+]
 
 
 def accuracy(options: argparse.Namespace) -> list[str]:
     """Seconds and accuracies on CIFAR-10."""
-    if not options.cifar:
-        return ["accuracy needs --cifar FOLDER"]
-    data, small = cifar10(options.cifar), {"train": options.train, "test": options.test}
+    small = {"train": options.train or 50_000, "test": options.test or 10_000, "seeds": tuple(options.seeds)}
     lines = []
     for name in options.settings or SETTINGS:
-        config = replace(
-            SETTINGS[name], seeds=tuple(options.seeds), penalties=tuple(options.penalties), **small
-        )  # fmt: skip
-        runs = reproduce(config, data, Path(options.out), say=lambda line: print(line, flush=True))
-        parts = {part: np.median([run["seconds"].get(part, 0) for run in runs]) for part in
-                 ("preprocessing", "features", "kernel", "solving")}  # fmt: skip
-        found, on_test = ([run[part] for run in runs] for part in ("accuracy", ON_TEST))
-        lines.append(
-            f"| {name} | {config.features[0]} | {np.median([run['images_per_second'] for run in runs]):.0f} "
-            f"| {parts['features']:.1f} | {parts['kernel']:.1f} | {parts['solving']:.1f} | {sum(parts.values()):.1f} "
-            f"| {max(run['seconds']['all'] for run in runs):.1f} "
-            f"| {100 * np.mean(found):.2f} ± {100 * np.std(found, ddof=len(found) > 1):.2f} "
-            f"| {100 * np.mean([best['accuracy'] for best in on_test]):.2f} |"
-        )
-    print(f"\n{len(options.seeds)} seeds: the mean accuracy and its standard deviation, median seconds, which leaves out what "
-          "the first seed compiles, and the seconds of the slowest with all compiling and drawing\n")  # fmt: skip
-    print("| setting | features | images/s | features, s | kernel, s | solving, s | all, s | all, with compiling, s "
+        for width in SETTINGS[name].features:
+            runs = _runs(options, replace(SETTINGS[name], features=(width,), **small), cifar10(options.cifar))
+            parts = {part: np.median([run["seconds"].get(part, 0) for run in runs]) for part in
+                     ("preprocessing", "features", "kernel", "solving")}  # fmt: skip
+            slowest = max(run["seconds"]["all"] for run in runs)
+            rate = np.median([run["images_per_second"] for run in runs])
+            lines.append(
+                f"| {name} | {width} | {rate:.0f} | {parts['features']:.1f} | {parts['kernel']:.1f} | {parts['solving']:.1f} "
+                f"| {sum(parts.values()):.1f} | {slowest:.1f} | {_accuracies(runs)} |"
+            )  # fmt: skip
+    print(f"\n{len(options.seeds)} seeds: the mean accuracy and its standard deviation, median seconds, which leave out what "
+          "the first seed compiles, and the seconds of the slowest with all drawing and compiling\n")  # fmt: skip
+    print("| setting | features | images/s | features, s | kernel, s | solving, s | all, s | slowest, with compiling, s "
           "| accuracy, % | penalty chosen on test images |")  # fmt: skip
     print("|---" * 10 + "|", *lines, "", sep="\n")
     return []
+
+
+def choices(options: argparse.Namespace) -> list[str]:
+    """What decides between kinds of features: 10,000 training images, scored on the last 5000 others."""
+    data = cifar10(options.cifar)
+    data = data._replace(x_test=data.x_train[-HELD_OUT:], y_test=data.y_train[-HELD_OUT:])
+    small = {"train": options.train or 10_000, "test": options.test or HELD_OUT, "seeds": tuple(options.seeds)}
+    print("| setting | features | images/s | accuracy, % | best penalty |\n|---|---|---|---|---|")
+    for config in CHOICES:
+        runs = _runs(options, replace(config, **small), data, lambda line: None)
+        rate = np.median([run["images_per_second"] for run in runs])
+        first = runs[0]["config"]
+        name = named_settings(first | {"train": Config.train, "test": Config.test, "held_out": HELD_OUT})
+        print(f"| {name} | {first['features'][0]} | {rate:.0f} | {_accuracies(runs)} |", flush=True)
+    return []
+
+
+def _runs(options: argparse.Namespace, config: Config, data: Images, say: Callable = print) -> list[dict[str, Any]]:
+    return reproduce(replace(config, penalties=tuple(options.penalties)), data, Path(options.out), say=say)
+
+
+def _accuracies(runs: list[dict[str, Any]]) -> str:
+    """Of the penalty chosen on held-out images, and of the best."""
+    own, best = ([100 * part["accuracy"] for part in parts] for parts in (runs, [run[ON_TEST] for run in runs]))
+    return f"{np.mean(own):.2f}" + (f" ± {np.std(own, ddof=1):.2f}" if len(own) > 1 else "") + f" | {np.mean(best):.2f}"
 
 
 def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
@@ -183,7 +218,7 @@ def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail, accuracy")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail, accuracy, choices")
     parser.add_argument("--features", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
     parser.add_argument("--kernel", nargs="+", default=["nngp", "ntk"], choices=["nngp", "ntk"])
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
@@ -195,16 +230,25 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=[*SETTINGS], help="of accuracy; all by default")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--penalties", type=float, nargs="+", default=[3e-4, 1e-3, 3e-3, 1e-2, 3e-2])
-    parser.add_argument("--train", type=int, default=50_000)
-    parser.add_argument("--test", type=int, default=10_000)
+    parser.add_argument("--train", type=int, help="training images, where all are too many")
+    parser.add_argument("--test", type=int)
     parser.add_argument("--out", default="cifar10.json", help="the file of results")
     options = parser.parse_args()
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}\n")
-    known = {"peaks": peaks, "features": features, "exact": exact, "tail": tail, "accuracy": accuracy}
+    known = {
+        "peaks": peaks,
+        "features": features,
+        "exact": exact,
+        "tail": tail,
+        "accuracy": accuracy,
+        "choices": choices,
+    }
     missed: list[str] = []
     for part in options.parts or ["features", "exact", "tail"]:
         if part not in known:
             raise SystemExit(f"There is no part {part!r}. Known are {', '.join(known)}.")
+        if part in ("accuracy", "choices") and not options.cifar:
+            raise SystemExit(f"{part} needs --cifar FOLDER, where CIFAR-10 is.")
         found = known[part](options)
         missed += found if isinstance(found, list) else []
     if missed:

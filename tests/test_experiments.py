@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 
 import jax
 import jax.numpy as jnp
@@ -215,6 +216,21 @@ def test_either_command_does_the_same(tmp_path, capsys):
     assert (tmp_path / "b.svg").read_text().count("paper") >= 2
     cifar10.main([*OPTIONS, "--features", "16", "32", "--out", str(tmp_path / "a.json")])
     assert "16 features" in capsys.readouterr().out
+
+
+def test_seeds_are_summed_up_by_what_was_computed():
+    def run(accuracy, **changes):
+        config = json.loads(json.dumps(asdict(Config(**SMALL, dtype="float32", held_out=6)))) | changes
+        return {"config": config, "device": "cpu", "accuracy": accuracy, ON_TEST: {"accuracy": accuracy},
+                "seconds": {"all": 1.0}}  # fmt: skip
+
+    runs = [run(0.5), run(0.7, penalties=[0.1]), run(0.9, seeds=[1]), run(0.1, dtype="bfloat16"), run(0.2, held_out=9)]
+    found = cifar10.summaries(runs)
+    assert {name.partition("train 60, test 20, ")[2]: points[0]["seeds"] for name, points in found.items()} == {
+        "float32 (cpu)": 2, "bfloat16 (cpu)": 1, "held out 9, float32 (cpu)": 1,
+    }  # fmt: skip
+    (both,) = next(points for name, points in found.items() if "60, test 20, float32" in name)
+    assert both["accuracy"] == pytest.approx(0.8)  # of one seed the latest
 
 
 def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):

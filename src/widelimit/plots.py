@@ -73,12 +73,14 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
         panel.annotate(f"{name}\n{p.note}", (p.seconds, p.accuracy), **place)
     _label(panel, f"{title}: test accuracy against time, labelled by the number of features", "", "test accuracy")
     panel.set_xscale("log")
-    panel.margins(x=0.1, y=0.12)
+    panel.margins(x=0.1, y=0.18)
     low, high = panel.get_xlim()
     ticks = {t: name for t, name in _TIMES.items() if low <= t <= high}
     panel.set_xticks(list(ticks), list(ticks.values()))
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xlabel("time in all: preprocessing, compilation, features, choice of the penalty, fit and prediction")
+    panel.set_xlabel(
+        "time in all, from the images to the predictions; the median over seeds, of which the first compiles"
+    )
     panel.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     figure.legend(loc="outside lower center", frameon=False)

@@ -239,18 +239,19 @@ def _plain(found: HeldOut) -> dict[str, list[float | None]]:
 
 
 def named_settings(config: dict[str, Any]) -> str:
-    """A configuration without features and seed, in words."""
+    """A configuration without features, seed and penalties, in words."""
     gaussian = f"normalised Gaussian, scale {config['scale']:g}"
     parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
     parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
     parts += [f"sketch {config['sketch']}"] * (config["sketch"] != "auto")
-    parts += [f"degree {config['degree']}"] * (config["degree"] is not None)
-    parts += [f"{config['channels']} channels"] * (config["channels"] is not None)
-    plain = asdict(Config())
-    unusual = {name: config[name] for name in ("train", "regularization", "kept") if config[name] != plain[name]}
-    return ", ".join(
-        parts + [f"{name} {value:,}" if name == "train" else f"{name} {value}" for name, value in unusual.items()]
-    )
+    plain = asdict(Config()) | {"held_out": min(HELD_OUT, config["train"] // 10)}
+    for name in ("degree", "channels", "train", "test", "held_out", "regularization", "kept"):
+        if config[name] != plain[name]:
+            parts.append(f"{name.replace('_', ' ')} {config[name]:,}" if name in _COUNTS else f"{name} {config[name]}")
+    return ", ".join([*parts, config["dtype"]])
+
+
+_COUNTS = "channels", "train", "test", "held_out"
 
 
 def spoken(run: dict[str, Any]) -> str:
@@ -264,18 +265,21 @@ def spoken(run: dict[str, Any]) -> str:
 
 
 def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """For every configuration and device, the mean and spread over seeds for every number of features."""
+    """For every configuration and device, the mean and spread over seeds for every number of features, and median seconds."""
 
     def settings(run: dict[str, Any]) -> str:
         return f"{named_settings(run['config'])} ({run['device']})"
 
     found: dict[str, list[dict[str, Any]]] = {}
-    for key, group in _grouped(runs, lambda run: (settings(run), run["config"]["features"][0])):
+    for key, every in _grouped(runs, lambda run: (settings(run), run["config"]["features"][0])):
+        group = list(
+            {run["config"]["seeds"][0]: run for run in every}.values()
+        )  # of one seed the latest, whatever its penalties
         accuracies, seconds = ([run[part] for run in group] for part in ("accuracy", "seconds"))
         on_test = [run[ON_TEST]["accuracy"] for run in group]
         found.setdefault(key[0], []).append({
             "features": key[1], "seeds": len(group), "accuracy": float(np.mean(accuracies)), "spread": _spread(accuracies),
-            ON_TEST: float(np.mean(on_test)), "seconds": float(np.mean([s["all"] for s in seconds])),
+            ON_TEST: float(np.mean(on_test)), "seconds": float(np.median([s["all"] for s in seconds])),
         })  # fmt: skip
     return found
 
