@@ -10,7 +10,8 @@ input, so that there are as many as pixels, and what lies beyond a border is lef
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from importlib.util import find_spec
 from math import prod
 from typing import Any, NamedTuple
 
@@ -33,9 +34,13 @@ def common_window_sum(x: Array, axes: Sequence[tuple[int, ...]], sizes, strides,
     return x
 
 
+@lru_cache
 def runs_on_gpu() -> bool:
-    """Whether programs go to a GPU as a rule; `fast_window_sum` of an array elsewhere is `common_window_sum` all the same."""
-    return jax.default_backend() == "gpu"
+    """Whether programs go to a GPU as a rule, and JAX has the language of ours, which it may drop some day.
+
+    What is on another device all the same is summed by `common_window_sum`.
+    """
+    return jax.default_backend() == "gpu" and find_spec("jax.experimental.pallas.triton") is not None
 
 
 def fits(x: Array, spatial: tuple[int, ...], sizes, strides, padding: str) -> bool:
