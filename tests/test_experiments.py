@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from widelimit import progress
+from widelimit import experiments, progress
 from widelimit.cli import app, common
 from widelimit.data import Images
 from widelimit.estimators import ZCA, ImageNormalizer
@@ -204,7 +204,7 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
 
 def test_either_command_does_the_same(tmp_path, capsys):
     arguments = [*OPTIONS, "--features", "16", "32", "--json"]
-    cifar10.main([*arguments, "--out", str(tmp_path / "a.json")])
+    experiments.main("cifar10", [*arguments, "--out", str(tmp_path / "a.json")], "prog")
     (first, second) = json.loads(capsys.readouterr().out)
     found = CliRunner().invoke(
         app, ["reproduce", "cifar10", *arguments, "--out", str(tmp_path / "b.json"), "--plot", str(tmp_path / "b.svg")]
@@ -214,7 +214,7 @@ def test_either_command_does_the_same(tmp_path, capsys):
         for part in ("digest", "config", "accuracy", "held_out", "test", "penalty", "device", "versions"):
             assert one[part] == other[part], part
     assert (tmp_path / "b.svg").read_text().count("paper") >= 2
-    cifar10.main([*OPTIONS, "--features", "16", "32", "--out", str(tmp_path / "a.json")])
+    experiments.main("cifar10", [*OPTIONS, "--features", "16", "32", "--out", str(tmp_path / "a.json")], "prog")
     assert "16 features" in capsys.readouterr().out
 
 
@@ -285,7 +285,7 @@ def test_error(case, tmp_path, monkeypatch):
     assert found.exit_code == 1, found.output
     assert message in found.stderr
     with pytest.raises(SystemExit, match="Error: ") as failed:
-        cifar10.main([*OPTIONS, *arguments])
+        experiments.main("cifar10", [*OPTIONS, *arguments], "prog")
     assert message in str(failed.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -295,7 +295,7 @@ def test_unknown_options_and_files_of_others_are_refused(tmp_path):
     assert "--exact-last" in CliRunner().invoke(app, ["reproduce", "cifar10", "--help"]).stdout
     (tmp_path / "r.json").write_text("[]")
     with pytest.raises(SystemExit, match="is no file of results"):
-        cifar10.main([*OPTIONS, "--out", str(tmp_path / "r.json")])
+        experiments.main("cifar10", [*OPTIONS, "--out", str(tmp_path / "r.json")], "prog")
     odd = DATA._replace(x_train=DATA.x_train[:, :6])
     with pytest.raises(ValueError, match="multiples of 4"):
         reproduce(Config(**SMALL), odd, tmp_path / "new.json")

@@ -7,11 +7,12 @@ import sys
 import typer
 
 from .. import __version__
+from ..experiments import EXPERIMENTS
 from ..resumed import UNFINISHED
 from .common import INTERRUPTED
 from .compute import features, kernel
 from .learn import fit, predict
-from .look import activations, cifar10, demo, info
+from .look import activations, demo, info, reproducing
 
 app = typer.Typer(
     name="widelimit",
@@ -26,9 +27,10 @@ app = typer.Typer(
 for run in (fit, predict, features, kernel, activations, demo, info):
     app.command(run.__name__)(run)
 reproduce = typer.Typer(help="Experiments of the paper.", no_args_is_help=True)
-# its options are those of `python -m widelimit.experiments.cifar10`, and said there
+# their options are those of `python -m widelimit.experiments NAME`, and said there
 _passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-reproduce.command("cifar10", context_settings=_passed_on)(cifar10)
+for name, about in EXPERIMENTS.items():
+    reproduce.command(name, context_settings=_passed_on)(reproducing(name, about))
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__
+from .. import __version__, experiments
 from ..activations import CATALOGUE, dual, dual_slope, named
 from . import common
 from .common import command, report
@@ -100,12 +101,14 @@ def demo(
     main(["--out", str(out)])
 
 
-@command
-def cifar10(context: typer.Context) -> None:
-    """CIFAR-10 by ridge regression on random features of a Myrtle network; --help lists the options."""
-    from ..experiments.cifar10 import run_command
+def reproducing(name: str, about: str) -> Callable[[typer.Context], None]:
+    """The command of an experiment."""
 
-    run_command(context.args, "widelimit reproduce cifar10")
+    def run(context: typer.Context) -> None:
+        experiments.run(name, context.args, f"widelimit reproduce {name}")
+
+    run.__doc__ = f"{about}; --help lists the options."
+    return command(run)
 
 
 @command

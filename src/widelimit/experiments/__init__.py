@@ -1,1 +1,23 @@
-"""Experiments of the paper as commands: `python -m widelimit.experiments.cifar10`, or `widelimit reproduce cifar10`."""
+"""Experiments of the paper as commands: `widelimit reproduce NAME`, or `python -m widelimit.experiments NAME`."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+EXPERIMENTS = {
+    "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
+    "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
+}
+
+
+def run(name: str, arguments: Sequence[str], prog: str) -> None:
+    """The command of an experiment, with its arguments."""
+    import_module(f".{name.replace('-', '_')}", __name__).run_command(arguments, prog)
+
+
+def main(name: str, arguments: Sequence[str], prog: str) -> None:
+    """The same, with errors as one line."""
+    try:
+        run(name, arguments, prog)
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        sys.exit(f"Error: {error}")

@@ -29,8 +29,9 @@ from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest, written_whole
 from ..sketch import Exact
+from . import main
 from .images import features_of, rows_of_kernel, seconds_since, whitened
-from .results import add_run, machine, read_runs
+from .results import add_run, check_paths, machine, read_runs
 
 GAUSSIAN = "exp_normalized"
 HELD_OUT = 5000
@@ -351,18 +352,13 @@ def parser(prog: str) -> argparse.ArgumentParser:
     return made
 
 
-def run_command(arguments: Sequence[str], prog: str = "python -m widelimit.experiments.cifar10") -> None:
+def run_command(arguments: Sequence[str], prog: str) -> None:
     """Either command, with its arguments."""
     given = parser(prog).parse_args(arguments)
     values: dict[str, Any] = {field.name: getattr(given, field.name) for field in fields(Config)}
     several = {name: tuple(values[name]) for name in ("features", "seeds", "penalties")}
     config = Config(**(values | several))
-    for path in (given.out, *([given.plot] if given.plot else [])):
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
-    if given.plot and given.plot.suffix not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"{given.plot}: the name of a plot ends with .png, .svg or .pdf.")
-    read_runs(given.out)
+    check_paths(given.out, given.plot)
     data = cifar10(given.data, given.download)
     shown = sys.stderr.isatty() and not given.json
     runs = reproduce(config, data, given.out, given.plot, given.batch, shown, lambda line: print(line, file=sys.stderr))
@@ -379,13 +375,5 @@ def run_command(arguments: Sequence[str], prog: str = "python -m widelimit.exper
             )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    try:
-        run_command(sys.argv[1:] if arguments is None else arguments)
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        sys.exit(f"Error: {error}")
-
-
 if __name__ == "__main__":
-    main()
+    main("cifar10", sys.argv[1:], "python -m widelimit.experiments.cifar10")

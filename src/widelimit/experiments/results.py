@@ -13,6 +13,7 @@ from .. import __version__
 from ..resumed import written_whole
 
 _FORMAT = 1
+_SUFFIXES = ".png", ".svg", ".pdf"
 
 
 def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
@@ -45,3 +46,13 @@ def machine() -> dict[str, Any]:
         "versions": {"widelimit": __version__, "python": platform.python_version(),
                      **{name: version(name) for name in ("jax", "jaxlib", "numpy")}},
     }  # fmt: skip
+
+
+def check_paths(out: Path, plot: Path | None) -> None:
+    """Refuse files that cannot be written, or are something else, before any work."""
+    for path in (out, *([plot] if plot else [])):
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    if plot and plot.suffix not in _SUFFIXES:
+        raise ValueError(f"{plot}: the name of a plot ends with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.")
+    read_runs(out)

@@ -1,0 +1,110 @@
+"""An experiment as many small runs: each goes into the file of results when it is done, and is not computed again.
+
+A `Study` says what its runs are at a size of minutes and at the paper's, what one of them finds, and what all of them are
+drawn and summed up as. `widelimit reproduce NAME` runs it.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..progress import bar
+from ..resumed import digest, written_whole
+from .results import add_run, check_paths, machine, read_runs
+
+Run = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment of the paper.
+
+    `claim` is what the paper says of it. `settings(full)` has the settings of every run, plain values that JSON can hold;
+    `compute` gives what a run finds, `draw` a figure of finished runs, each with its settings under "config", and `table`
+    rows of a table, with the same names in each.
+    """
+
+    name: str
+    title: str
+    claim: str
+    settings: Callable[[bool], list[dict[str, Any]]]
+    compute: Callable[[dict[str, Any]], dict[str, Any]]
+    draw: Callable[[Sequence[Run]], Any]
+    table: Callable[[Sequence[Run]], list[dict[str, Any]]]
+
+
+def reproduce(
+    study: Study, full: bool, out: Path, progress: bool = False, say: Callable[[str], None] = lambda line: None
+) -> list[Run]:
+    """All runs of the study: those in the file `out`, and others computed and added to it."""
+    known = {run["digest"]: run for run in read_runs(out)}
+    wanted = {digest(study.name, json.dumps(config, sort_keys=True)): config for config in study.settings(full)}
+    left = [name for name in wanted if name not in known]
+    if len(left) < len(wanted):
+        say(f"{len(wanted) - len(left)} of {len(wanted)} runs are in {out} already.")
+    with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
+        for name in left:
+            run = {
+                "experiment": study.name,
+                "digest": name,
+                "config": wanted[name],
+                **study.compute(wanted[name]),
+                **machine(),
+            }
+            known[name] = run
+            add_run(out, run)
+            advance()
+    return [known[name] for name in wanted]
+
+
+def save_figure(study: Study, runs: Sequence[Run], path: Path) -> None:
+    """Draw the runs into a file."""
+    with written_whole(path) as file:
+        study.draw(runs).savefig(file, format=path.suffix[1:], dpi=150)
+
+
+def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
+    """`widelimit reproduce NAME` with its arguments."""
+    parser = argparse.ArgumentParser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
+    add = parser.add_argument
+    add("--full", action="store_true", help="the paper's size, in place of one of minutes")
+    add(
+        "--out", type=Path, default=Path(f"{study.name}.json"), metavar="FILE", help="the file of results (%(default)s)"
+    )
+    add("--plot", type=Path, metavar="FILE", help="draw the results into this .png, .svg or .pdf")
+    add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
+    given = parser.parse_args(arguments)
+    check_paths(given.out, given.plot)
+    shown = sys.stderr.isatty() and not given.json
+    runs = reproduce(study, given.full, given.out, shown, lambda line: print(line, file=sys.stderr))
+    if given.plot:
+        save_figure(study, runs, given.plot)
+    if given.json:
+        print(json.dumps(runs))
+        return
+    print(f"{study.title}\n{study.claim}\n")
+    print(as_text(study.table(runs)))
+
+
+def as_text(rows: Sequence[dict[str, Any]]) -> str:
+    """A table in columns, numbers to the right."""
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    names = list(rows[0])
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    numeric = [all(isinstance(row[name], int | float) for row in rows) for name in names]
+
+    def line(values: Sequence[str]) -> str:
+        padded = (
+            v.rjust(width) if right else v.ljust(width) for v, width, right in zip(values, widths, numeric, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join(map(line, [names, *cells]))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,125 @@
+"""The experiments that are many small runs: what they compute, and how they go on and fail."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from numpy.polynomial import hermite_e
+from typer.testing import CliRunner
+
+import widelimit as wl
+from widelimit import experiments
+from widelimit.cli import app
+from widelimit.experiments import dual_kernel, study
+from widelimit.experiments.study import Study
+
+COUNT = []
+
+
+def counting(config):
+    if len(COUNT) == 2:
+        raise KeyboardInterrupt
+    COUNT.append(config["x"])
+    return {"square": config["x"] ** 2.0}
+
+
+SQUARES = Study(
+    "squares",
+    "Squares",
+    "They are what they are.",
+    lambda full: [{"x": x} for x in range(5 if full else 3)],
+    counting,
+    dual_kernel.draw,
+    lambda runs: [{"x": run["config"]["x"], "name": "a" * run["config"]["x"], "square": run["square"]} for run in runs],
+)
+
+
+def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
+    out, arguments = tmp_path / "squares.json", ["--out", str(tmp_path / "squares.json")]
+    COUNT.clear()
+    with pytest.raises(KeyboardInterrupt):
+        study.run_study(SQUARES, arguments, "prog")
+    COUNT.clear()
+    study.run_study(SQUARES, arguments, "prog")
+    assert COUNT == [2]
+    found = capsys.readouterr()
+    assert "2 of 3 runs" in found.err
+    assert found.out.splitlines()[3:] == ["x  name  square", "0             0", "1  a          1", "2  aa         4"]
+    COUNT.clear()
+    study.run_study(SQUARES, [*arguments, "--full", "--json"], "prog")
+    assert COUNT == [3, 4]
+    runs = json.loads(capsys.readouterr().out)
+    assert [run["square"] for run in runs] == [0, 1, 4, 9, 16]
+    assert json.loads(out.read_text())["runs"] == runs
+    assert {"device", "versions", "cores"} <= set(runs[0])
+
+
+@pytest.mark.parametrize("arguments", [["--plot", "a.txt"], ["--out", "none/a.json"], ["--plot", "none/a.png"]])
+def test_bad_paths_are_refused_before_any_work(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    COUNT.clear()
+    with pytest.raises((ValueError, OSError), match=r"folder|ends with"):
+        study.run_study(SQUARES, arguments, "prog")
+    assert COUNT == []
+
+
+def test_every_experiment_is_a_command():
+    for name in experiments.EXPERIMENTS:
+        found = CliRunner().invoke(app, ["reproduce", name, "--help"])
+        assert found.exit_code == 0
+        assert f"widelimit reproduce {name}" in found.stdout
+    with pytest.raises(SystemExit, match=r"Error: .*ends with"):
+        experiments.main("dual-kernel", ["--plot", "a.txt"], "prog")
+
+
+NORMS, COSINES = np.array([0.7, 1.0, 1.4]), np.array([[1, 0.3, -0.8], [0.3, 1, 0.1], [-0.8, 0.1, 1]])
+
+
+def test_the_papers_series_is_the_dual_of_a_polynomial():
+    act = wl.Gelu()
+    own = np.asarray(act.radial(np.ones(1), 5))[0]
+    powers = hermite_e.herme2poly(own / np.sqrt([1, 1, 2, 6, 24, 120]))
+    expected = wl.dual(wl.Polynomial(powers), NORMS[:, None], NORMS, COSINES)
+    np.testing.assert_allclose(dual_kernel.by_series("fixed", act, NORMS, COSINES, 5), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("act", [wl.Relu(), wl.Sin(), wl.Gaussian()])
+def test_series_of_each_radius(act):
+    r, exact = np.asarray(act.radial(NORMS, 4)), np.asarray(wl.dual(act, NORMS[:, None], NORMS, COSINES))
+    expected = sum(np.outer(r[:, l], r[:, l]) * COSINES**l for l in range(5))
+    np.testing.assert_allclose(dual_kernel.by_series("adaptive", act, NORMS, COSINES, 4), expected, rtol=1e-12)
+    compensated = dual_kernel.by_series("compensated", act, NORMS, COSINES, 4)
+    np.testing.assert_allclose(np.diag(compensated), np.diag(exact), rtol=1e-12)
+    assert np.abs(compensated - exact).max() < np.abs(expected - exact).max()
+
+
+def test_dual_kernels_in_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(dual_kernel, "DEGREES", (1, 8, 20))
+    monkeypatch.setattr(dual_kernel, "SAMPLES", (16, 1024))
+    monkeypatch.setattr(dual_kernel, "ACTIVATIONS", ("relu", "sin"))
+    runs = []
+    for config in dual_kernel.settings(False)[::3]:
+        runs.append({"config": config, **dual_kernel.compute(config | {"rows": 30})})
+    rows = {(row["activation"], row["norms"]): row for row in dual_kernel.table(runs)}
+    near, far = rows["relu", "near 1"], rows["relu", "0.3 to 3"]
+    assert near["adaptive, degree 20"] < near["adaptive, degree 8"] / 3 < 1e-3
+    assert near["compensated, degree 20"] < 1e-9
+    assert far["fixed, degree 20"] > 1e3 > 1e-3 > far["adaptive, degree 20"]
+    assert rows["sin", "near 1"]["adaptive, degree 20"] < 1e-14
+    errors = [run["samples"]["errors"] for run in runs]
+    assert np.all(np.array(errors)[:, 1] < np.array(errors)[:, 0])
+    path = tmp_path / "a.svg"
+    study.save_figure(dual_kernel.STUDY, runs, path)
+    assert "compensated" in path.read_text()
+
+
+def test_samples_have_the_kernel_as_their_mean():
+    x, act = np.random.default_rng(0).normal(size=(3, 4)), wl.Relu()
+    norms = np.linalg.norm(x, axis=1)
+    exact = np.asarray(wl.dual(act, norms[:, None], norms, x @ x.T / np.outer(norms, norms)))
+    draws = np.stack([dual_kernel.by_samples(act, x, np.random.default_rng(seed), 256) for seed in range(64)])
+    deviation = draws.std(0, ddof=1) / 8
+    assert np.all(abs(draws.mean(0) - exact) < 5 * deviation)
+    assert draws.dtype == np.float64
+    assert not jax.config.jax_enable_x64
