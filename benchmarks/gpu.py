@@ -8,7 +8,10 @@ pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images woul
 stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. `accuracy` runs the settings of
 docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each, and `choices` those that led to them, on 10,000
 training images and scored on others; a run that is in the file --out is not run again.
-Without a GPU everything runs too: give --images 8 --features 256, and --train 60 --test 20, which takes minutes.
+Without a part named, features, exact and tail run. Without a GPU everything runs too, in minutes, if it is small:
+
+    python benchmarks/gpu.py features exact tail --images 8 --features 256 --exact-images 3 --tail-images 8 --channels 16
+    python benchmarks/gpu.py accuracy --cifar FOLDER --train 60 --test 20 --features 256 --seeds 0 --settings features
 """
 
 import argparse
@@ -28,6 +31,7 @@ from widelimit.data import Images, cifar10
 from widelimit.experiments.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
+WIDTHS = 4096, 8192, 16384, 32768
 ACTIVATION = wl.ExpNormalized()
 
 
@@ -79,7 +83,7 @@ def features(options: argparse.Namespace) -> list[str]:
     print("|---|---|---|---|---|---|---|---|")
     for get in options.kernel:
         exact = net.kernel(small.astype(np.float64), get=get)
-        for width in options.features:
+        for width in options.features or WIDTHS:
             for dtype in options.dtype:
                 phi = net.feature_map(jax.random.key(0), SHAPE, width, get, dtype=dtype)
                 first, least = seconds(lambda phi=phi: phi(x), 2)
@@ -140,8 +144,8 @@ def tail(options: argparse.Namespace) -> list[str]:
 
 EXACT_LAST = Config(features=(4096,), exact_last=True, channels=1024, scale=1.5)
 SETTINGS = {
-    "features": Config(features=(4096, 8192, 16384, 32768)),
-    "features and mirror images": Config(features=(4096, 8192, 16384, 32768), flips=True),
+    "features": Config(features=WIDTHS),
+    "features and mirror images": Config(features=WIDTHS, flips=True),
     "exact last stage": EXACT_LAST,
     "exact last stage and mirror images": replace(EXACT_LAST, flips=True),
 }
@@ -165,22 +169,22 @@ CHOICES = [
 
 def accuracy(options: argparse.Namespace) -> list[str]:
     """Seconds and accuracies on CIFAR-10."""
+    data, lines = cifar10(options.cifar), []
     small = {"train": options.train or 50_000, "test": options.test or 10_000, "seeds": tuple(options.seeds)}
-    lines = []
     for name in options.settings or SETTINGS:
-        for width in SETTINGS[name].features:
-            runs = _runs(options, replace(SETTINGS[name], features=(width,), **small), cifar10(options.cifar))
+        for width in options.features or SETTINGS[name].features:
+            runs = _runs(options, replace(SETTINGS[name], features=(width,), **small), data)
             parts = {part: np.median([run["seconds"].get(part, 0) for run in runs]) for part in
-                     ("preprocessing", "features", "kernel", "solving")}  # fmt: skip
+                     ("features", "kernel", "solving", "all")}  # fmt: skip
             slowest = max(run["seconds"]["all"] for run in runs)
             rate = np.median([run["images_per_second"] for run in runs])
             lines.append(
                 f"| {name} | {width} | {rate:.0f} | {parts['features']:.1f} | {parts['kernel']:.1f} | {parts['solving']:.1f} "
-                f"| {sum(parts.values()):.1f} | {slowest:.1f} | {_accuracies(runs)} |"
+                f"| {parts['all']:.1f} | {slowest:.1f} | {_accuracies(runs)} |"
             )  # fmt: skip
-    print(f"\n{len(options.seeds)} seeds: the mean accuracy and its standard deviation, median seconds, which leave out what "
-          "the first seed compiles, and the seconds of the slowest with all drawing and compiling\n")  # fmt: skip
-    print("| setting | features | images/s | features, s | kernel, s | solving, s | all, s | slowest, with compiling, s "
+    print(f"\n{len(options.seeds)} seeds: the mean accuracy and its standard deviation, and median seconds, of which "
+          "the first seed alone compiles, as the slowest shows\n")  # fmt: skip
+    print("| setting | features | images/s | features, s | kernel, s | solving, s | all, s | slowest, s "
           "| accuracy, % | penalty chosen on test images |")  # fmt: skip
     print("|---" * 10 + "|", *lines, "", sep="\n")
     return []
@@ -191,6 +195,9 @@ def choices(options: argparse.Namespace) -> list[str]:
     data = cifar10(options.cifar)
     data = data._replace(x_test=data.x_train[-HELD_OUT:], y_test=data.y_train[-HELD_OUT:])
     small = {"train": options.train or 10_000, "test": options.test or HELD_OUT, "seeds": tuple(options.seeds)}
+    most = len(data.x_train) - HELD_OUT
+    if small["train"] > most:
+        return [f"choices would learn from images that score with --train {small['train']}: give {most} or fewer"]
     print("| setting | features | images/s | accuracy, % | best penalty |\n|---|---|---|---|---|")
     for config in CHOICES:
         runs = _runs(options, replace(config, **small), data, lambda line: None)
@@ -219,9 +226,9 @@ def _on_cpu(net: wl.Network, x: np.ndarray, get: str) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="peaks, features, exact, tail, accuracy, choices")
-    parser.add_argument("--features", type=int, nargs="+", default=[4096, 8192, 16384, 32768])
+    parser.add_argument("--features", type=int, nargs="+", help="widths; those of the docs by default")
     parser.add_argument("--kernel", nargs="+", default=["nngp", "ntk"], choices=["nngp", "ntk"])
-    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float32"])
     parser.add_argument("--images", type=int, default=4096, help="of features")
     parser.add_argument("--exact-images", type=int, default=128)
     parser.add_argument("--tail-images", type=int, default=2048)
@@ -232,7 +239,7 @@ def main() -> None:
     parser.add_argument("--penalties", type=float, nargs="+", default=[3e-4, 1e-3, 3e-3, 1e-2, 3e-2])
     parser.add_argument("--train", type=int, help="training images, where all are too many")
     parser.add_argument("--test", type=int)
-    parser.add_argument("--out", default="cifar10.json", help="the file of results")
+    parser.add_argument("--out", default="gpu.json", help="the file of results (%(default)s)")
     options = parser.parse_args()
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}\n")
     known = {

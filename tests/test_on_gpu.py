@@ -84,6 +84,44 @@ def test_a_network_takes_them_on_a_gpu(monkeypatch, ntk):
         np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-5)
 
 
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """As if there were a GPU, whose programs run step by step."""
+    slow_sum, slow_stage = partial(fast_window_sum, interpret=True), fast_last_stage
+    monkeypatch.setattr(weights, "fast_window_sum", slow_sum)
+    monkeypatch.setattr(stage, "fast_last_stage", lambda ulps, _, *arrays: slow_stage(ulps, True, *arrays))
+    for module in (weights, stage):
+        monkeypatch.setattr(module, "runs_on_gpu", lambda: True)
+
+
+def small_net(act, W_std=1.5):
+    conv = wl.Conv((3, 3), W_std=W_std, padding="SAME")
+    return wl.serial(wl.Conv((3, 3), padding="SAME"), wl.Relu(), conv, act, wl.GlobalAvgPool())
+
+
+def test_second_derivatives_and_vmap(on_gpu):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3, 3, 2)), jnp.float32)
+
+    def value(std, x):
+        return kernel(small_net(wl.Relu(), std), x[:2], x[2:], ntk=False).nngp.sum()
+
+    plain = kernel(small_net(wl.Relu(), 1.0), x[:2], x[2:], ntk=False).nngp.sum()  # the kernel grows with the square
+    np.testing.assert_allclose(jax.grad(jax.grad(value))(1.5, x), 2 * plain, rtol=1e-4)
+    several = jax.vmap(value, (None, 0))(1.0, jnp.stack([x, 2 * x]))
+    np.testing.assert_allclose(several, [plain, 4 * plain], rtol=1e-5)
+
+
+def test_parameters_of_double_precision_are_left_to_xla(on_gpu, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(2, 3, 3, 2)).astype(np.float32)
+    with jax.enable_x64(True):
+        net = small_net(wl.Relu(), jnp.asarray(1.5, jnp.float64))
+        monkeypatch.setattr(stage, "fast_last_stage", None)  # is not called
+        found = kernel(net, jnp.asarray(x), ntk=False).nngp
+        assert found.dtype == jnp.float64
+        monkeypatch.setattr(weights, "runs_on_gpu", lambda: False)
+        np.testing.assert_allclose(found, kernel(net, jnp.asarray(x), ntk=False).nngp, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("shape", "sizes", "strides", "padding"),
     [

@@ -44,7 +44,7 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     study.run_study(SQUARES, arguments, "prog")
     assert COUNT == [2]
     found = capsys.readouterr()
-    assert "2 of 3 runs" in found.err
+    assert "already: 2 of 3 runs" in found.err
     assert found.out.splitlines()[3:] == ["x  name  square", "0             0", "1  a          1", "2  aa         4"]
     COUNT.clear()
     study.run_study(SQUARES, [*arguments, "--full", "--json"], "prog")

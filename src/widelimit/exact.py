@@ -28,7 +28,7 @@ def in_flight() -> int:
 
     On a CPU they go through all layers while they are still near a core; an accelerator is kept busy only by many.
     """
-    return 2**18 if jax.default_backend() == "cpu" else 250_000_000
+    return 2**18 if jax.default_backend() == "cpu" else 250_000_000  # of four bytes
 
 
 class Kernels(NamedTuple):

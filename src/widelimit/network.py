@@ -82,7 +82,7 @@ class Network(Layer):
         for i, (layer, before, after) in enumerate(zip(self.layers, needs[:-1], needs[1:], strict=True)):
             state = _prepared(state, before, after)
             ended = last_stage(self.layers[i : i + 3], state)
-            if ended is not None:
+            if ended is not None:  # three layers were taken at once; the others follow
                 return Network(self.layers[i + 3 :]).propagate(replace(ended, keep_pairs=needs[-1]))
             state = layer.propagate(state)
         return state

@@ -106,7 +106,7 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
         panel.plot(p.seconds, p.accuracy, "*", color="0.35", markersize=14)
         place = {"xytext": (0, -12), "textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
         panel.annotate(f"{name}\n{p.note}", (p.seconds, p.accuracy), **place)
-    _label(panel, f"{title}: test accuracy against time, labelled by the number of features", "", "test accuracy")
+    _label(panel, f"{title}\ntest accuracy against time, labelled by the number of features", "", "test accuracy")
     panel.set_xscale("log")
     panel.margins(x=0.1, y=0.18)
     low, high = panel.get_xlim()

@@ -36,7 +36,7 @@ _KINDS: dict[str, type[Sketch]] = {
 }  # fmt: skip
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _FORMAT = 1
-_MOST = 2**24  # columns of a map in a file
+MOST = 2**24  # columns of a map in a file
 
 
 def chosen(sketch: str | Sketch, degree: int | None) -> Sketch:
@@ -380,7 +380,7 @@ def rebuilt_map(header: dict[str, Any], arrays: list[np.ndarray], network: Any) 
     sketch, shape, parts = _heard(header["sketch"]), tuple(header["input_shape"]), []
     for part in header["parts"]:
         widths, own_sketch, whole = Widths(*part["widths"]), _heard(part["sketch"]), None
-        if not widths.random <= max(header["columns"], LEAST + 1) <= _MOST:
+        if not widths.random <= max(header["columns"], LEAST + 1) <= MOST:
             raise ValueError("its features are more than they can be")
         read = net, shape, part["get"]
         if part["whole"] is not None:

@@ -57,5 +57,8 @@ def _leave(*_: object) -> None:
     """End at once: an exception may be lost in a callback of JAX, and threads that compile crash in an orderly end."""
     for path in list(UNFINISHED):
         path.unlink(missing_ok=True)
-    print("Interrupted. No output is left half written; a kernel goes on with the same command.", file=sys.stderr)
+    print(
+        "Interrupted. No output is left half written; kernels and experiments go on with the same command.",
+        file=sys.stderr,
+    )
     os._exit(INTERRUPTED)

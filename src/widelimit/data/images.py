@@ -140,8 +140,9 @@ def _cifar(layouts: list[_Layout], folder: Folder, download: bool) -> Images:
     found = found or _packed(layouts, home)
     if found is None:
         looked_for = ", ".join(name for layout in layouts for name in (layout.folder, layout.archive))
+        lacks = "holds none of" if home.exists() else "does not exist. It should hold one of"
         raise FileNotFoundError(
-            f"{home}: holds none of {looked_for}. Give the folder that does, or fetch it with download=True."
+            f"{home}: {lacks} {looked_for}. Give the folder that has them, or fetch them with download=True (--download)."
         )
     layout, where, content = found
 

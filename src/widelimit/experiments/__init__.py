@@ -4,6 +4,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from jax.errors import JaxRuntimeError
+
+INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
@@ -12,12 +15,20 @@ EXPERIMENTS = {
 
 def run(name: str, arguments: Sequence[str], prog: str) -> None:
     """The command of an experiment, with its arguments."""
-    import_module(f".{name.replace('-', '_')}", __name__).run_command(arguments, prog)
+    try:
+        import_module(f".{name.replace('-', '_')}", __name__).run_command(arguments, prog)
+    except JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(f"{str(error).splitlines()[0]} Ask for fewer features, or a smaller --batch.") from None
 
 
 def main(name: str, arguments: Sequence[str], prog: str) -> None:
     """The same, with errors as one line."""
     try:
         run(name, arguments, prog)
+    except KeyboardInterrupt:
+        print("Interrupted. Finished runs are in the file of results; the same command goes on.", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except (ValueError, OSError, ImportError, MemoryError) as error:
         sys.exit(f"Error: {error}")

@@ -28,12 +28,12 @@ from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_pat
 from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest, written_whole
-from ..sketch import Exact
 from . import main
 from .images import features_of, rows_of_kernel, seconds_since, whitened
-from .results import add_run, check_paths, machine, read_runs
+from .results import add_run, check_paths, machine, memory, read_runs
 
 GAUSSIAN = "exp_normalized"
+SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
 HELD_OUT = 5000
 HOUR = 3600.0
 # of the paper: seconds of an A100, accuracy, and how that is written
@@ -41,8 +41,13 @@ PUBLISHED = {
     "paper: sketched": (1.4 * HOUR, 0.7813, "78.13 %\n1.4 hours of an A100"),
     "paper: exact": (151 * HOUR, 0.86, "86 to 87 %\n151 hours of an A100"),
 }
+_COUNTS = "channels", "train", "test", "held_out"  # that are written with commas
 ON_TEST = "chosen on test images, as the paper did"
 _PENALTIES = tuple(float(f"{10.0**power:.3g}") for power in np.arange(-7, 0.5, 0.5))
+
+
+def _usual_held_out(train: int) -> int:
+    return min(HELD_OUT, train // 10)
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,24 @@ class Config:
     def __post_init__(self):
         """Refuse what makes no sense before any work."""
         self.network()
-        if isinstance(sketched.chosen(self.sketch, self.degree), Exact):
-            raise ValueError("--sketch exact holds within one batch of images. Take auto.")
+        if self.sketch not in SKETCHES:
+            raise ValueError(f"--sketch is one of {', '.join(SKETCHES)}, not {self.sketch!r}.")
+        if self.degree is not None and self.sketch == "auto":
+            raise ValueError(
+                "--degree is that of --sketch powers, cosine or polysketch, and auto has none. Name the sketch."
+            )
+        sketched.chosen(self.sketch, self.degree)
         if self.kernel not in ("nngp", "ntk"):
             raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
         if self.channels is not None and not (self.exact_last and self.channels >= 1):
             raise ValueError(
                 f"--channels is a number of 1 or more for the last stage of --exact-last, not {self.channels}"
                 f"{'' if self.exact_last else ' without it'}."
+            )
+        columns = min(self.features, default=1) * (1 + self.flips)
+        if self.channels is not None and self.channels > columns:
+            raise ValueError(
+                f"--channels {self.channels} is more than the {columns} columns that features have. Ask for fewer."
             )
         if self.exact_last and self.kernel == "ntk":
             raise ValueError(
@@ -88,12 +103,14 @@ class Config:
         for option, dtype in (("--dtype", self.dtype), ("--kept", self.kept)):
             if dtype is not None and dtype not in ("float32", "bfloat16"):
                 raise ValueError(f"{option} is float32 or bfloat16, not {dtype!r}.")
-        for option, values, least in (
-            ("--features", self.features, 1), ("--seeds", self.seeds, 0), ("--train", (self.train,), 20),
-            ("--test", (self.test,), 1), ("--held-out", (self.resolved_held_out,), 1),
+        for option, values, least, most in (
+            ("--features", self.features, 1, sketched.MOST), ("--seeds", self.seeds, 0, 2**32 - 1),
+            ("--train", (self.train,), 20, 2**31), ("--test", (self.test,), 1, 2**31),
+            ("--held-out", (self.resolved_held_out,), 1, 2**31),
         ):  # fmt: skip
-            if not values or min(values) < least:
-                raise ValueError(f"{option} takes whole numbers of {least} or more, not {list(values)}.")
+            if not values or min(values) < least or max(values) > most:
+                seen = ", ".join(map(str, values)) or "none"
+                raise ValueError(f"{option} takes whole numbers from {least} to {most:,}, not {seen}.")
         if self.resolved_held_out >= self.train - 1:
             raise ValueError(f"--held-out {self.held_out} leaves nothing of --train {self.train}. Hold out fewer.")
         if not self.penalties or not all(0 < p < np.inf for p in self.penalties):
@@ -104,7 +121,7 @@ class Config:
     @property
     def resolved_held_out(self) -> int:
         """The number of training images that choose the penalty."""
-        return min(HELD_OUT, self.train // 10) if self.held_out is None else self.held_out
+        return _usual_held_out(self.train) if self.held_out is None else self.held_out
 
     @property
     def resolved_dtype(self) -> str:
@@ -157,7 +174,7 @@ def reproduce(
     wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen): run for run in config.runs()}
     left = {name: run for name, run in wanted.items() if name not in known}
     if len(left) < len(wanted):
-        say(f"{len(wanted) - len(left)} of {len(wanted)} runs are in {out} already.")
+        say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
     if left:
         y = np.eye(len(data.names))[labels]
         began = time.perf_counter()
@@ -182,6 +199,12 @@ def _check(config: Config, data: Images, batch: int | None) -> None:
             raise ValueError(f"{option} asks for {asked} images, and the data has {there}. Ask for fewer.")
     if batch is not None and batch < 1:
         raise ValueError(f"--batch is a number of images of 1 or more, not {batch}.")
+    needed, there = 4 * (config.train + config.test) * max(config.features), memory()
+    if not config.exact_last and needed > there:
+        raise MemoryError(
+            f"--features {max(config.features)} of {config.train + config.test} images take {needed / 1e9:,.0f} GB, and there "
+            f"are {there / 1e9:,.0f}. Ask for fewer."
+        )
     height, width = data.x_train.shape[1:3]
     if height % 4 or width % 4:
         raise ValueError(f"The two pools halve images, which have {height} x {width} pixels. Give multiples of 4.")
@@ -245,14 +268,11 @@ def named_settings(config: dict[str, Any]) -> str:
     parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
     parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
     parts += [f"sketch {config['sketch']}"] * (config["sketch"] != "auto")
-    plain = asdict(Config()) | {"held_out": min(HELD_OUT, config["train"] // 10)}
+    plain = asdict(Config()) | {"held_out": _usual_held_out(config["train"])}
     for name in ("degree", "channels", "train", "test", "held_out", "regularization", "kept"):
         if config[name] != plain[name]:
             parts.append(f"{name.replace('_', ' ')} {config[name]:,}" if name in _COUNTS else f"{name} {config[name]}")
     return ", ".join([*parts, config["dtype"]])
-
-
-_COUNTS = "channels", "train", "test", "held_out"
 
 
 def spoken(run: dict[str, Any]) -> str:
@@ -298,14 +318,20 @@ def draw(runs: Sequence[dict[str, Any]], path: Path) -> None:
     """Accuracy against time, with the paper's."""
     from ..plots import Timed, accuracy_against_time
 
-    own = [run for run in runs if run.get("experiment") == "cifar10"]
+    own = summaries([run for run in runs if run.get("experiment") == "cifar10"])
+    every = [name.split(", ") for name in own]
+    shared = [part for part in every[0] if all(part in parts for parts in every)] if every else []
     series = {
-        name: [Timed(p["seconds"], p["accuracy"], p["spread"] or 0.0, f"{p['features']:,}") for p in points]
-        for name, points in summaries(own).items()
+        ", ".join(part for part in parts if part not in shared) or "all": [
+            Timed(p["seconds"], p["accuracy"], p["spread"] or 0.0, f"{p['features']:,}") for p in points
+        ]
+        for parts, points in zip(every, own.values(), strict=True)
     }
     published = {name: Timed(seconds, accuracy, note=note) for name, (seconds, accuracy, note) in PUBLISHED.items()}
     with written_whole(path) as file:
-        accuracy_against_time(series, published, "CIFAR-10").savefig(file, format=path.suffix[1:], dpi=150)
+        accuracy_against_time(series, published, ", ".join(["CIFAR-10", *shared])).savefig(
+            file, format=path.suffix[1:], dpi=150
+        )
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
@@ -332,8 +358,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
     )
     add("--kernel", default=plain.kernel, metavar="KERNEL", help="nngp or ntk (%(default)s)")
     add("--sketch", default=plain.sketch, metavar="KIND",
-        help="auto, random_weights, powers, cosine or polysketch (%(default)s)")  # fmt: skip
-    add("--degree", type=int, help="of a sketch that is a polynomial (8)")
+        help=f"{', '.join(SKETCHES[:-1])} or {SKETCHES[-1]} (%(default)s)")  # fmt: skip
+    add("--degree", type=int, help="of powers, cosine or polysketch (8; cosine 12)")
     add("--features", type=int, nargs="+", default=plain.features, metavar="M", help="one or several numbers (4096)")
     add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
     add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")

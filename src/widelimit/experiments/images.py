@@ -156,44 +156,47 @@ def _times(x: Array, matrix: Array) -> Array:
 def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
     """Nearly the directions that hold most of the features of some images.
 
-    With `flips` they are even or odd: a mirror image exchanges the halves of columns (and its pixels), so sums of the two
-    halves stay and differences change sign. Nothing is rounded when features become those of the mirror image, and the
-    kernel of images and mirror images stays positive.
+    On the host: a GPU would take longer to compile these steps than the host takes for all of them.
     """
     last_start = min(max(_SAMPLE, size), len(x)) - size
     moment = np.asarray(sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size)))
-    if not flips:
-        directions, _ = _largest(moment, channels)
-        return Basis(jnp.asarray(_turned(directions)), jnp.ones(channels))
+    rng = np.random.default_rng(0)  # where iterations start, and how channels are mixed: any will do
+    if flips:
+        directions, signs = _even_and_odd(moment, channels, rng)
+    else:
+        directions, signs = _turned(_largest(moment, channels, rng)[0], rng), np.ones(channels)
+    return Basis(jnp.asarray(directions), jnp.asarray(signs, jnp.float32))
+
+
+def _even_and_odd(moment: np.ndarray, channels: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The largest directions that a mirror image keeps, or turns into their opposite, and these signs.
+
+    It exchanges the halves of columns (and the pixels), so sums of the two halves stay and differences change sign. So
+    nothing is rounded when features become those of the mirror image, and the kernel of both stays positive.
+    """
     half = len(moment) // 2
     own, other = (moment[:half, :half] + moment[half:, half:]) / 2, (moment[:half, half:] + moment[half:, :half]) / 2
-    even, odd = (_largest(own + sign * other, min(channels, half)) for sign in (1, -1))
+    even, odd = (_largest(own + sign * other, min(channels, half), rng) for sign in (1, -1))
     order = np.argsort(-np.concatenate([even[1], odd[1]]), kind="stable")[:channels]
     count = int(np.sum(order < len(even[1])))
-    parts = [
-        np.concatenate([part, sign * part]) / np.float32(2**0.5)
-        for part, sign in ((_turned(even[0][:, :count]), 1), (_turned(odd[0][:, : channels - count]), -1))
-    ]
-    signs = np.where(np.arange(channels) < count, 1.0, -1.0)
-    return Basis(jnp.asarray(np.concatenate(parts, axis=1)), jnp.asarray(signs, jnp.float32))
+    parts = (_turned(even[0][:, :count], rng), 1), (_turned(odd[0][:, : channels - count], rng), -1)
+    directions = [np.concatenate([part, sign * part]) / np.float32(2**0.5) for part, sign in parts]
+    return np.concatenate(directions, axis=1), np.where(np.arange(channels) < count, 1.0, -1.0)
 
 
-# On the host: a GPU would take longer to compile these steps than the host takes for all of them.
-
-
-def _largest(moment: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _largest(moment: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Nearly the eigenvectors of the largest eigenvalues, and these, falling: by subspace iteration."""
-    basis = np.random.default_rng(0).normal(size=(len(moment), count)).astype(np.float32)
+    basis = rng.normal(size=(len(moment), count)).astype(np.float32)
     for _ in range(_ITERATIONS):
         basis = np.linalg.qr(moment @ basis)[0]
     values, vectors = np.linalg.eigh(basis.T @ (moment @ basis))
     return basis @ vectors[:, ::-1], values[::-1]
 
 
-def _turned(directions: np.ndarray) -> np.ndarray:
+def _turned(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Turned at random: what all images share would otherwise sit in one channel, of which bfloat16 keeps few digits."""
     count = directions.shape[1]
-    return directions @ np.linalg.qr(np.random.default_rng(1).normal(size=(count, count)))[0].astype(np.float32)
+    return directions @ np.linalg.qr(rng.normal(size=(count, count)))[0].astype(np.float32)
 
 
 @partial(jax.jit, static_argnames="flips")

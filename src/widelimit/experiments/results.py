@@ -11,8 +11,10 @@ import jax
 
 from .. import __version__
 from ..resumed import written_whole
+from ..tiles import device_memory
 
 _FORMAT = 1
+_NEEDED = {"experiment", "digest", "config", "device"}
 _SUFFIXES = ".png", ".svg", ".pdf"
 
 
@@ -23,7 +25,7 @@ def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
         return []
     try:
         found = json.loads(path.read_text())
-        if found["widelimit"] != _FORMAT or not all("digest" in run for run in found["runs"]):
+        if found["widelimit"] != _FORMAT or not all(set(run) >= _NEEDED for run in found["runs"]):
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise ValueError(
@@ -39,6 +41,11 @@ def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
         file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
 
 
+def memory() -> int:
+    """Bytes of the accelerator, or of this machine where there is none."""
+    return device_memory() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def machine() -> dict[str, Any]:
     """What the run ran on."""
     return {
@@ -51,6 +58,8 @@ def machine() -> dict[str, Any]:
 def check_paths(out: Path, plot: Path | None) -> None:
     """Refuse files that cannot be written, or are something else, before any work."""
     for path in (out, *([plot] if plot else [])):
+        if path.is_dir():
+            raise ValueError(f"{path}: is a folder. Give the name of a file.")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
     if plot and plot.suffix not in _SUFFIXES:

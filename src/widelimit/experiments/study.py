@@ -45,7 +45,7 @@ def reproduce(
     wanted = {digest(study.name, json.dumps(config, sort_keys=True)): config for config in study.settings(full)}
     left = [name for name in wanted if name not in known]
     if len(left) < len(wanted):
-        say(f"{len(wanted) - len(left)} of {len(wanted)} runs are in {out} already.")
+        say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
     with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
         for name in left:
             run = {

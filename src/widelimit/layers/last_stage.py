@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,24 +21,26 @@ from ..activations.base import moment_dual
 from ..numerics import safe_divide, safe_sqrt, set_at_one
 from ..state import State
 from .base import Layer, Nonlinearity
-from .paired_windows import common_window_sum, fits, lanes, launched, runs_on_gpu, walked
+from .paired_windows import fits, lanes, launched, plain_window_sum, runs_on_gpu, walked
 from .spatial import GlobalAvgPool
 from .weights import Conv
 
-_CLOSED = ABRelu, Abs, ExpNormalized, LeakyRelu, Relu  # activations whose dual a thread can compute
-_SIZES, _STRIDES = (3, 3), (1, 1)
+_TAKEN = ABRelu, Abs, ExpNormalized, LeakyRelu, Relu  # activations whose dual is a few steps of a thread
 
 
 def last_stage(layers: Sequence[Layer], state: Any) -> State | None:
-    """The state after the first three layers, where they are such a stage and run on a GPU; else None."""
-    match layers:
-        case (Conv() as conv, Nonlinearity(activation=act), GlobalAvgPool(), *_) if _runs(conv, act, state):
-            pass
-        case _:
-            return None
+    """The state after the first three layers, where they are such a stage and run on a GPU; else None.
+
+    Layers are looked at one by one: a stage that is put together of nested networks goes the usual way.
+    """
+    if [type(layer) for layer in layers[:3]] != [Conv, Nonlinearity, GlobalAvgPool]:
+        return None
+    conv, act = cast(Conv, layers[0]), cast(Nonlinearity, layers[1]).activation
+    affine = conv.W_std**2 / conv.filter_size(), 0.0 if conv.b_std is None else conv.b_std**2
+    if not _runs(conv, act, affine, state):
+        return None
     state, var1, var2 = state.variances()
-    scale, bias = conv.W_std**2 / conv.filter_size(), 0.0 if conv.b_std is None else conv.b_std**2
-    nngp = fast_last_stage(state.ulps, False, act, jnp.stack([scale, bias]), state.nngp, var1, var2)
+    nngp = fast_last_stage(state.ulps, False, act, jnp.stack(affine), state.nngp, var1, var2)
     weighted = (True,) * len(state.weighted)
     return replace(
         state, nngp=nngp, spatial=(), pairs=False, channels=conv.width, gaussian=False, weighted=weighted,
@@ -46,10 +48,11 @@ def last_stage(layers: Sequence[Layer], state: Any) -> State | None:
     )  # fmt: skip
 
 
-def _runs(conv: Conv, act: Activation, state: Any) -> bool:
-    known = runs_on_gpu() and type(act) in _CLOSED and isinstance(state, State)
+def _runs(conv: Conv, act: Activation, affine: tuple, state: Any) -> bool:
+    known = runs_on_gpu() and type(act) in _TAKEN and isinstance(state, State)
     paired = known and state.pairs and not state.tape.recording and not state.wants_ntk
-    return paired and fits(state.nngp, state.spatial, *conv.windows)
+    single = jnp.result_type(jnp.float32, *affine, *jax.tree.leaves(act)) == jnp.float32
+    return paired and single and fits(state.nngp, state.spatial, *conv.windows)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -68,13 +71,12 @@ def fast_last_stage(
 
 @fast_last_stage.defjvp
 def _jvp(ulps, interpret, primals, tangents):
-    change = jax.jvp(partial(last_stage_by_layers, ulps), primals, tangents)[1]
-    return fast_last_stage(ulps, interpret, *primals), change
+    return jax.jvp(partial(last_stage_by_layers, ulps), primals, tangents)
 
 
 def last_stage_by_layers(ulps: float, act: Activation, affine: Array, x: Array, var1: Array, var2: Array) -> Array:
     """The same by XLA."""
-    cov = affine[0] * common_window_sum(x, [(1, 4), (2, 5)], _SIZES, _STRIDES, "SAME") + affine[1]
+    cov = affine[0] * plain_window_sum(x) + affine[1]
     var1, var2 = var1.reshape(*x.shape[:3], 1, 1, 1), var2.reshape(1, 1, 1, *x.shape[3:])
     return moment_dual(ulps, act, cov, var1, var2).mean((1, 2, 4, 5))
 

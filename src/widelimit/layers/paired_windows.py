@@ -3,10 +3,11 @@
 XLA takes two passes, one for each spatial axis, and each reads what lies a pixel further in both inputs, at addresses that
 suit no GPU. Seen from a displacement d = q - p of the two pixels, a sum over common displacements stays within d. So here a
 thread has a pair of inputs and one displacement, walks over all pixels p, and keeps the three rows of sums that it needs in
-registers: every covariance is read once and every sum written once. Displacements go round at the borders of the second
-input, so that there are as many as pixels, and what lies beyond a border is left out of the sum.
+registers: every covariance is read once, those of the last row of pixels twice, and every sum written once. Displacements go
+round at the borders of the second input, so that there are as many as pixels, and what lies beyond a border is left out.
 
-`common_window_sum` is the same by XLA: the definition, what other devices run, and what derivatives are taken of.
+`common_window_sum` is the same by XLA: the definition, what other devices run, and what derivatives are taken of. The
+language is Pallas with its backend Triton, which JAX means to replace; where it is gone, XLA takes over.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def runs_on_gpu() -> bool:
 def fits(x: Array, spatial: tuple[int, ...], sizes, strides, padding: str) -> bool:
     """Whether `fast_window_sum` can take covariances of pixels of two inputs, (n, h, w, ..., h, w)."""
     plain = padding == "SAME" and tuple(sizes) == (_SIDE, _SIDE) and set(strides) == {1}
-    return plain and x.dtype == jnp.float32 and max(spatial) <= _WIDEST and 0 < x.size < 2**31
+    return plain and x.dtype == jnp.float32 and spatial[-1] <= _WIDEST and 0 < x.size < 2**31
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -56,15 +57,16 @@ def fast_window_sum(x: Array, interpret: bool = False) -> Array:
     `interpret` runs the program of the GPU step by step on a CPU.
     """
     fast = partial(_launched, interpret=interpret)
-    return fast(x) if interpret else jax.lax.platform_dependent(x, cuda=fast, default=_reference)
+    return fast(x) if interpret else jax.lax.platform_dependent(x, cuda=fast, default=plain_window_sum)
 
 
 @fast_window_sum.defjvp
 def _jvp(interpret, primals, tangents):
-    return fast_window_sum(*primals, interpret), _reference(*tangents)
+    return jax.jvp(plain_window_sum, primals, tangents)  # by XLA: JAX may differentiate what is here once more
 
 
-def _reference(x: Array) -> Array:
+def plain_window_sum(x: Array) -> Array:
+    """The same by XLA."""
     return common_window_sum(x, [(1, x.ndim - 2), (2, x.ndim - 1)], (_SIDE, _SIDE), (1, 1), "SAME")
 
 
