@@ -302,7 +302,6 @@ BAD = {
     "degree of weights": (["--sketch", "random_weights", "--degree", "3"], "has no degree"),
     "seeds": (["--seeds", str(2**32)], "--seeds takes whole numbers from 0 to 4,294,967,295"),
     "channels": (["--exact-last", "--features", "8", "--channels", "9"], "more than the 8 columns of the features"),
-    "memory": (["--features", "16777216"], "Ask for fewer"),
 }
 
 
@@ -317,6 +316,12 @@ def test_error(case, tmp_path, monkeypatch):
         experiments.main("cifar10", [*OPTIONS, *arguments], "prog")
     assert message in str(failed.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_features_than_memory_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(cifar10, "memory", lambda: 4 * (TRAIN + TEST) * 32 - 1)
+    with pytest.raises(MemoryError, match=r"--features 32 of 80 images take .* GB, and there are .* Ask for fewer"):
+        reproduce(Config(**SMALL), DATA, tmp_path / "r.json")
 
 
 def test_unknown_options_and_files_of_others_are_refused(tmp_path):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import widelimit as wl
 from widelimit import experiments
 from widelimit.cli import app
-from widelimit.experiments import dual_kernel, study
+from widelimit.experiments import dual_kernel, quadrature, study
 from widelimit.experiments.study import Study
 
 COUNT = []
@@ -112,6 +112,28 @@ def test_dual_kernels_in_small(tmp_path, monkeypatch):
     path = tmp_path / "a.svg"
     study.save_figure(dual_kernel.STUDY, runs, path)
     assert "compensated" in path.read_text()
+
+
+def test_quadrature_in_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(quadrature, "NODES", (4, 16, 64))
+    runs = [
+        {"config": config, **quadrature.compute(config | {"inputs": 3, "shape": shape})}
+        for config, shape in zip(quadrature.settings(False)[1::5], ([5], [4, 4, 1]), strict=False)
+    ]
+    rows = {(row["network"], row["activation"]): row for row in quadrature.table(runs)}
+    smooth, kinked = rows["Myrtle-5", "relu"], rows["one hidden layer", "abs"]
+    assert 0.3 < kinked["64 nodes"] / kinked["16 nodes"] * 4 < 3  # as 1 / nodes
+    assert kinked["ours"] < 1e-13
+    assert smooth["ours"] < 1e-13
+    study.save_figure(quadrature.STUDY, runs, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1e4
+
+
+@pytest.mark.parametrize("act", [wl.Sin(), wl.Gelu()])
+def test_gauss_and_hermite_of_smooth_activations(act):
+    exact = wl.dual(act, NORMS[:, None], NORMS, COSINES)
+    found = wl.dual(quadrature.gauss_hermite(act, 64), NORMS[:, None], NORMS, COSINES)
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
 
 
 def test_samples_have_the_kernel_as_their_mean():

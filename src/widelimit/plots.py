@@ -53,27 +53,28 @@ class Curve(NamedTuple):
 
 
 def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: str) -> Figure:
-    """Errors on logarithmic axes: a panel for each (row, column), a hue for each kind; seconds are logarithmic too."""
+    """Errors on logarithmic axes: a panel for each (row, column), a hue for each kind; all but degrees are logarithmic too."""
     rows, columns = (list(dict.fromkeys(place[i] for place in panels)) for i in (0, 1))
     kinds = list(dict.fromkeys(kind for curves in panels.values() for kind in curves))
     figure = Figure(figsize=(2.6 * len(columns) + 1, 2.5 * len(rows) + 1), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(len(rows), len(columns), squeeze=False)
+    grid, lines = figure.subplots(len(rows), len(columns), squeeze=False), {}
     for (row, column), curves in panels.items():
         i, j = rows.index(row), columns.index(column)
         panel = grid[i, j]
         for kind, curve in curves.items():
             hue = HUES[kinds.index(kind)]
-            label = kind if (i, j) == (1, 0) or len(rows) == 1 == j + 1 else None
-            panel.plot(curve.x, np.maximum(curve.errors.mean(0), _LEAST), color=hue, marker=".", label=label)
+            (lines[kind],) = panel.plot(curve.x, np.maximum(curve.errors.mean(0), _LEAST), color=hue, marker=".")
             band = (np.clip(f(curve.errors, 0), _LEAST, None) for f in (np.min, np.max))
             panel.fill_between(curve.x, *band, color=hue, alpha=0.2, linewidth=0)
         _label(panel, column if i == 0 else "", "", row.replace(", ", "\n") if j == 0 else "")
         panel.set(yscale="log", ylim=(_LEAST, 10))
-        if "seconds" in row:
+        if "degree" not in row:
             panel.set_xscale("log")
     figure.suptitle(title)
-    figure.legend(loc="outside lower center", ncols=len(kinds), frameon=False)
+    for panel in grid.flat:
+        panel.set_visible(panel.has_data())
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=len(kinds), frameon=False)
     return figure
 
 

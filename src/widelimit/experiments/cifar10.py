@@ -93,7 +93,7 @@ class Config:
         columns = min(self.features, default=1) * (1 + self.flips)
         if self.channels is not None and self.channels > columns:
             raise ValueError(
-                f"--channels {self.channels} is more than the {columns} columns that features have. Ask for fewer."
+                f"--channels {self.channels} is more than the {columns} columns of the features. Ask for fewer."
             )
         if self.exact_last and self.kernel == "ntk":
             raise ValueError(

@@ -1,0 +1,120 @@
+"""Figure 3 of the paper: dual kernels by Gauss-Hermite quadrature, for one hidden layer and through Myrtle-5.
+
+With q nodes for each of two independent normal variables, E[f(u) f(v)] is a sum of q^2 terms:
+
+* `Gauss-Hermite`: the paper's, the same nodes for every pair;
+* `ours`: `wl.Elementwise` of the same function, told where it has kinks and nothing else; it chooses between a Hermite series
+  and quadrature that follows the kinks in each call.
+
+Errors are those of the NNGP against the closed form, relative in the Frobenius norm.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import nets
+from ..activations import Activation, Elementwise, FromDual, named
+from ..network import Network
+from ..numerics import safe_sqrt
+from .dual_kernel import ACTIVATIONS
+from .study import Run, Study, run_study
+
+NODES = 2, 4, 8, 16, 32, 64
+NETWORKS = {"one hidden layer": partial(nets.fully_connected, 1), "Myrtle-5": partial(nets.myrtle, 5)}
+KINKED = "relu", "abs"
+OURS, THEIRS = "ours", "Gauss-Hermite"
+
+
+def settings(full: bool) -> list[dict[str, Any]]:
+    """A run for every activation and network."""
+    sizes = {"one hidden layer": (300, (256,)), "Myrtle-5": (4, (8, 8, 3))}
+    if full:
+        sizes = {"one hidden layer": (1000, (256,)), "Myrtle-5": (10, (32, 32, 3))}
+    return [
+        {"activation": name, "network": network, "inputs": sizes[network][0], "shape": list(sizes[network][1])}
+        for network, name in product(NETWORKS, ACTIVATIONS)
+    ]
+
+
+def compute(config: dict[str, Any]) -> dict[str, Any]:
+    """Errors and seconds of every number of nodes, and of ours."""
+    act, build = named(config["activation"]), NETWORKS[config["network"]]
+    x = np.random.default_rng(0).normal(size=(config["inputs"], *config["shape"]))
+    exact = build(act).kernel(x, get="nngp")
+
+    def measured(net: Network) -> dict[str, float]:
+        net.kernel(x, get="nngp")  # compiles
+        start = time.perf_counter()
+        found = net.kernel(x, get="nngp")
+        seconds = time.perf_counter() - start
+        return {"error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)), "seconds": seconds}
+
+    by_nodes = [measured(build(gauss_hermite(act, nodes))) for nodes in NODES]
+    own = measured(build(Elementwise(act.fn, kinks=(0.0,) if config["activation"] in KINKED else ())))
+    return {
+        THEIRS: {name: [found[name] for found in by_nodes] for name in ("error", "seconds")}, OURS: own
+    }  # fmt: skip
+
+
+def gauss_hermite(act: Activation, nodes: int) -> FromDual:
+    """The activation with its dual by a square of nodes."""
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    weights = weights / weights.sum()
+
+    def dual(cov: Array, var1: Array, var2: Array) -> Array:
+        t, w = jnp.asarray(points, cov.dtype), jnp.asarray(weights, cov.dtype)
+        a, b = safe_sqrt(var1), safe_sqrt(var2)
+        c = jnp.clip(cov / (a * b), -1, 1)
+        along, across = b * c, b * safe_sqrt((1 - c) * (1 + c))
+
+        def term(k: Any, total: Array) -> Array:
+            i, j = k // nodes, k % nodes
+            return total + w[i] * w[j] * act.fn(a * t[i]) * act.fn(along * t[i] + across * t[j])
+
+        return jax.lax.fori_loop(0, nodes**2, term, jnp.zeros_like(cov))
+
+    return FromDual(dual)
+
+
+def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Errors with some numbers of nodes beside ours."""
+    return [
+        {"network": run["config"]["network"], "activation": run["config"]["activation"]}
+        | {f"{nodes} nodes": run[THEIRS]["error"][NODES.index(nodes)] for nodes in (4, 16, 64)}
+        | {"its seconds": run[THEIRS]["seconds"][-1], OURS: run[OURS]["error"], "our seconds": run[OURS]["seconds"]}
+        for run in runs
+    ]
+
+
+def draw(runs: Sequence[Run]) -> Any:
+    """Errors by the number of nodes, a panel for each network and activation; ours as a line across."""
+    from ..plots import Curve, error_curves
+
+    panels = {}
+    for run in runs:
+        config = run["config"]
+        panels[f"{config['network']}, by nodes", config["activation"]] = {
+            THEIRS: Curve(np.array(NODES), np.array([run[THEIRS]["error"]])),
+            OURS: Curve(np.array([NODES[0], NODES[-1]]), np.full((1, 2), run[OURS]["error"])),
+        }
+    return error_curves(panels, "Relative error of the NNGP by quadrature")
+
+
+STUDY = Study(
+    "quadrature",
+    "Figure 3: dual kernels by quadrature",
+    "The paper: with more nodes the error falls exponentially for smooth activations, and as a power for ReLU and Abs.",
+    settings,
+    compute,
+    draw,
+    table,
+)
+run_command = partial(run_study, STUDY)
