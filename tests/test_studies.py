@@ -1,6 +1,7 @@
 """The experiments that are many small runs: what they compute, and how they go on and fail."""
 
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ import widelimit as wl
 from widelimit import experiments
 from widelimit.cli import app
 from widelimit.experiments import dual_kernel, quadrature, study
+from widelimit.experiments.results import add_run
 from widelimit.experiments.study import Study
 
 COUNT = []
@@ -28,10 +30,10 @@ SQUARES = Study(
     "squares",
     "Squares",
     "They are what they are.",
-    lambda full: [{"x": x} for x in range(5 if full else 3)],
-    counting,
     dual_kernel.draw,
     lambda runs: [{"x": run["config"]["x"], "name": "a" * run["config"]["x"], "square": run["square"]} for run in runs],
+    lambda full: [{"x": x} for x in range(5 if full else 3)],
+    counting,
 )
 
 
@@ -110,22 +112,22 @@ def test_dual_kernels_in_small(tmp_path, monkeypatch):
     errors = [run["samples"]["errors"] for run in runs]
     assert np.all(np.array(errors)[:, 1] < np.array(errors)[:, 0])
     path = tmp_path / "a.svg"
-    study.save_figure(dual_kernel.STUDY, runs, path)
+    study.save_figure(dual_kernel.SHOWN, runs, path)
     assert "compensated" in path.read_text()
 
 
 def test_quadrature_in_small(tmp_path, monkeypatch):
     monkeypatch.setattr(quadrature, "NODES", (4, 16, 64))
-    runs = [
-        {"config": config, **quadrature.compute(config | {"inputs": 3, "shape": shape})}
-        for config, shape in zip(quadrature.settings(False)[1::5], ([5], [4, 4, 1]), strict=False)
-    ]
+    runs = []
+    for config, shape in zip(quadrature.settings(False)[1::5], ([5], [4, 4, 1]), strict=False):
+        small = config | {"inputs": 3, "shape": shape}
+        runs.append({"config": small, **quadrature.compute(small)})
     rows = {(row["network"], row["activation"]): row for row in quadrature.table(runs)}
-    smooth, kinked = rows["Myrtle-5", "relu"], rows["one hidden layer", "abs"]
+    deep, kinked = rows["Myrtle-5", "relu"], rows["one hidden layer", "abs"]
     assert 0.3 < kinked["64 nodes"] / kinked["16 nodes"] * 4 < 3  # as 1 / nodes
-    assert kinked["ours"] < 1e-13
-    assert smooth["ours"] < 1e-13
-    study.save_figure(quadrature.STUDY, runs, tmp_path / "a.png")
+    assert deep["64 nodes"] < deep["4 nodes"] / 4
+    assert max(kinked["ours"], deep["ours"]) < 1e-13
+    study.save_figure(quadrature.SHOWN, runs, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1e4
 
 
@@ -134,6 +136,25 @@ def test_gauss_and_hermite_of_smooth_activations(act):
     exact = wl.dual(act, NORMS[:, None], NORMS, COSINES)
     found = wl.dual(quadrature.gauss_hermite(act, 64), NORMS[:, None], NORMS, COSINES)
     np.testing.assert_allclose(found, exact, rtol=1e-9)
+
+
+def test_a_report_has_every_experiment(tmp_path):
+    found = {"device": "cpu", "cores": 2, "versions": {"widelimit": "0"}}
+    small = quadrature.settings(False)[0] | {"inputs": 3, "shape": [5], "nodes": [4, 16, 64]}
+    runs = [{"experiment": "quadrature", "digest": "a", "config": small, **quadrature.compute(small), **found}]
+    files = [tmp_path / "q.json", Path(__file__).parents[1] / "benchmarks" / "results" / "cifar10-h200.json"]
+    for run in runs:
+        add_run(files[0], run)
+    out = tmp_path / "report.html"
+    assert CliRunner().invoke(app, ["report", *map(str, files), "--out", str(out)]).exit_code == 0
+    text = out.read_text()
+    assert text.count("<svg") == 2
+    assert "NVIDIA H200, 16 cores" in text
+    assert "80.76" in text
+    assert "1 runs on cpu, 2 cores" in text
+    nothing = CliRunner().invoke(app, ["report", str(tmp_path / "none.json")])
+    assert nothing.exit_code == 1
+    assert "is no file" in nothing.stderr
 
 
 def test_samples_have_the_kernel_as_their_mean():

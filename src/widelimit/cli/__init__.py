@@ -12,7 +12,7 @@ from ..resumed import UNFINISHED
 from .common import INTERRUPTED
 from .compute import features, kernel
 from .learn import fit, predict
-from .look import activations, demo, info, reproducing
+from .look import activations, demo, info, report_page, reproducing
 
 app = typer.Typer(
     name="widelimit",
@@ -32,6 +32,7 @@ _passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 for name, about in EXPERIMENTS.items():
     reproduce.command(name, context_settings=_passed_on)(reproducing(name, about))
 app.add_typer(reproduce, name="reproduce")
+app.command("report")(report_page)
 
 
 def _version(wanted: bool) -> None:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from .. import __version__, experiments
 from ..activations import CATALOGUE, dual, dual_slope, named
+from ..resumed import written_whole
 from . import common
 from .common import command, report
 
@@ -109,6 +110,18 @@ def reproducing(name: str, about: str) -> Callable[[typer.Context], None]:
 
     run.__doc__ = f"{about}; --help lists the options."
     return command(run)
+
+
+@command
+def report_page(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of results of `widelimit reproduce`.")],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """One page of HTML with the tables and figures of all results, which needs nothing beside it."""
+    from ..experiments.report import page
+
+    with written_whole(out) as file:
+        file.write(page(files).encode())
 
 
 @command

@@ -27,10 +27,11 @@ from ..data import Images, cifar10
 from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
 from ..layers import AvgPool
 from ..network import Network
-from ..resumed import digest, written_whole
+from ..resumed import digest
 from . import main
 from .images import features_of, rows_of_kernel, seconds_since, whitened
 from .results import add_run, check_paths, machine, memory, read_runs
+from .study import Shown, save_figure
 
 GAUSSIAN = "exp_normalized"
 SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
@@ -187,7 +188,7 @@ def reproduce(
             add_run(out, known[name])
             say(spoken(known[name]))
     if plot is not None:
-        draw(read_runs(out), plot)
+        save_figure(SHOWN, [run for run in read_runs(out) if run["experiment"] == SHOWN.name], plot)
     return [known[name] for name in wanted]
 
 
@@ -314,11 +315,11 @@ def _spread(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def draw(runs: Sequence[dict[str, Any]], path: Path) -> None:
+def draw(runs: Sequence[dict[str, Any]]) -> Any:
     """Accuracy against time, with the paper's."""
     from ..plots import Timed, accuracy_against_time
 
-    own = summaries([run for run in runs if run.get("experiment") == "cifar10"])
+    own = summaries(runs)
     every = [name.split(", ") for name in own]
     shared = [part for part in every[0] if all(part in parts for parts in every)] if every else []
     series = {
@@ -328,10 +329,29 @@ def draw(runs: Sequence[dict[str, Any]], path: Path) -> None:
         for parts, points in zip(every, own.values(), strict=True)
     }
     published = {name: Timed(seconds, accuracy, note=note) for name, (seconds, accuracy, note) in PUBLISHED.items()}
-    with written_whole(path) as file:
-        accuracy_against_time(series, published, ", ".join(["CIFAR-10", *shared])).savefig(
-            file, format=path.suffix[1:], dpi=150
-        )
+    return accuracy_against_time(series, published, ", ".join(["CIFAR-10", *shared]))
+
+
+def table(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The mean and spread of every configuration and number of features."""
+    return [
+        {
+            "setting": name, "features": p["features"], "seeds": p["seeds"], "accuracy, %": 100 * p["accuracy"],
+            "spread": "" if p["spread"] is None else f"{100 * p['spread']:.2f}", ON_TEST: 100 * p[ON_TEST],
+            "seconds": p["seconds"],
+        }
+        for name, points in summaries(runs).items()
+        for p in points
+    ]  # fmt: skip
+
+
+SHOWN = Shown(
+    "cifar10",
+    "Figure 2: CIFAR-10 by random features",
+    "The paper: 78.13 % with 1.4 hours of an A100, where the exact kernel takes 151 hours for 86 to 87 %; 75.56 % with ReLU.",
+    draw,
+    table,
+)
 
 
 def parser(prog: str) -> argparse.ArgumentParser:

@@ -20,21 +20,26 @@ Run = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Study:
-    """An experiment of the paper.
+class Shown:
+    """How finished runs of an experiment are shown.
 
-    `claim` is what the paper says of it. `settings(full)` has the settings of every run, plain values that JSON can hold;
-    `compute` gives what a run finds, `draw` a figure of finished runs, each with its settings under "config", and `table`
-    rows of a table, with the same names in each.
+    `claim` is what the paper says of it; `draw` gives a figure of runs, each with its settings under "config", and `table`
+    rows with the same names in each.
     """
 
     name: str
     title: str
     claim: str
-    settings: Callable[[bool], list[dict[str, Any]]]
-    compute: Callable[[dict[str, Any]], dict[str, Any]]
     draw: Callable[[Sequence[Run]], Any]
     table: Callable[[Sequence[Run]], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Study(Shown):
+    """An experiment of the paper: `settings(full)` of every run, plain values that JSON can hold, and what one finds."""
+
+    settings: Callable[[bool], list[dict[str, Any]]]
+    compute: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def reproduce(
@@ -61,7 +66,7 @@ def reproduce(
     return [known[name] for name in wanted]
 
 
-def save_figure(study: Study, runs: Sequence[Run], path: Path) -> None:
+def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
     """Draw the runs into a file."""
     with written_whole(path) as file:
         study.draw(runs).savefig(file, format=path.suffix[1:], dpi=150)
@@ -92,7 +97,7 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
 
 def as_text(rows: Sequence[dict[str, Any]]) -> str:
     """A table in columns, numbers to the right."""
-    cells = [[_cell(value) for value in row.values()] for row in rows]
+    cells = [[cell(value) for value in row.values()] for row in rows]
     names = list(rows[0])
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     numeric = [all(isinstance(row[name], int | float) for row in rows) for name in names]
@@ -106,5 +111,6 @@ def as_text(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(map(line, [names, *cells]))
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def cell(value: Any) -> str:
+    """A value of a table as text."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

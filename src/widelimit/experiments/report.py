@@ -1,0 +1,78 @@
+"""One page of all results: `widelimit report FILE... --out report.html`, which needs nothing beside it.
+
+Each experiment has what the paper says, a table, a figure, and what machines and versions its runs are of.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from . import EXPERIMENTS
+from .results import read_runs
+from .study import Run, Shown, cell
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 0 auto; padding: 1rem; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
+th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+svg { max-width: 100%; height: auto; } .of { color: #555; font-size: 0.85rem; }
+"""
+
+
+def page(files: Sequence[Path]) -> str:
+    """The page as HTML."""
+    runs = [run for file in files for run in _read(file)]
+    sections = []
+    for name in EXPERIMENTS:
+        own = [run for run in runs if run["experiment"] == name]
+        if own:
+            sections.append(_section(import_module(f".{name.replace('-', '_')}", __package__).SHOWN, own))
+    if not sections:
+        raise ValueError(
+            f"There is no result of {', '.join(EXPERIMENTS)} in the files. Run `widelimit reproduce NAME` first."
+        )
+    title = "Fast neural kernel embeddings, reproduced by widelimit"
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n'
+        f"<body><h1>{title}</h1>\n{''.join(sections)}</body></html>\n"
+    )
+
+
+def _read(file: Path) -> list[Run]:
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: is no file. Give those that `widelimit reproduce` wrote.")
+    return read_runs(file)
+
+
+def _section(shown: Shown, runs: Sequence[Run]) -> str:
+    drawn = StringIO()
+    shown.draw(runs).savefig(drawn, format="svg")
+    picture = drawn.getvalue()
+    return (
+        f"<h2>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n{_table(shown.table(runs))}\n"
+        f"{picture[picture.index('<svg') :]}\n<p class='of'>{escape(_origin(runs))}</p>\n"
+    )
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row.values()) + "</tr>\n" for row in rows
+    )
+    return f"<div class='wide'><table><tr>{head}</tr>\n{body}</table></div>"
+
+
+def _origin(runs: Sequence[Run]) -> str:
+    """What machines and versions the runs are of."""
+    kinds = {(run["device"], run["cores"], *run["versions"].items()) for run in runs}
+    texts = [
+        f"{device}, {cores} cores, " + ", ".join(f"{name} {version}" for name, version in versions)
+        for device, cores, *versions in sorted(kinds, key=str)
+    ]
+    return f"{len(runs)} runs on {'; and on '.join(texts)}."
