@@ -20,7 +20,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
 th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-svg { max-width: 100%; height: auto; } .of { color: #555; font-size: 0.85rem; }
+svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of { color: #555; font-size: 0.85rem; }
 """
 
 
@@ -56,7 +56,7 @@ def _section(shown: Shown, runs: Sequence[Run]) -> str:
     picture = drawn.getvalue()
     return (
         f"<h2>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n{_table(shown.table(runs))}\n"
-        f"{picture[picture.index('<svg') :]}\n<p class='of'>{escape(_origin(runs))}</p>\n"
+        f"<div class='wide'>{picture[picture.index('<svg') :]}</div>\n<p class='of'>{escape(_origin(runs))}</p>\n"
     )
 
 
