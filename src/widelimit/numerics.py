@@ -49,9 +49,8 @@ def cosine(cov: Array, a: Array, b: Array, ulps: float = ULPS) -> Array:
     with an eigenvalue below -1e-9. Set to exactly 1, equal rows have equal kernels.
     """
     one = jnp.ones((), a.dtype)
-    return set_at_one(
-        cov * safe_divide(one, a) * safe_divide(one, b), ulps
-    )  # the divisions are per input, not per pair
+    c = cov * safe_divide(one, a) * safe_divide(one, b)  # the divisions are per input, not per pair
+    return set_at_one(c, ulps)
 
 
 def set_at_one(c: Array, ulps: float) -> Array:

@@ -7,9 +7,8 @@ import sys
 import typer
 
 from .. import __version__
-from ..experiments import EXPERIMENTS
+from ..experiments import EXPERIMENTS, INTERRUPTED
 from ..resumed import UNFINISHED
-from .common import INTERRUPTED
 from .compute import features, kernel
 from .learn import fit, predict
 from .look import activations, demo, info, report_page, reproducing

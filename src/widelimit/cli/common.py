@@ -17,8 +17,9 @@ from rich.table import Table as Shown
 
 from ..data import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
+from ..experiments import INTERRUPTED
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 BUNDLED = "bundled:"
 _LARGEST = 1e100
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)

@@ -1,4 +1,4 @@
-"""`widelimit activations`, `widelimit demo`, `widelimit reproduce` and `widelimit info`."""
+"""`widelimit activations`, `widelimit demo`, `widelimit reproduce`, `widelimit report` and `widelimit info`."""
 
 import os
 import platform
