@@ -1,6 +1,7 @@
 """The experiments that are many small runs: what they compute, and how they go on and fail."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import widelimit as wl
 from widelimit import experiments
 from widelimit.cli import app
+from widelimit.data import Images
 from widelimit.experiments import dual_kernel, quadrature, study
 from widelimit.experiments.results import add_run
 from widelimit.experiments.study import Study
@@ -55,6 +57,23 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     assert [run["square"] for run in runs] == [0, 1, 4, 9, 16]
     assert json.loads(out.read_text())["runs"] == runs
     assert {"device", "versions", "cores"} <= set(runs[0])
+
+
+def test_a_study_of_images(tmp_path, monkeypatch, capsys):
+    pixels, labels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3), np.zeros(2, int)
+    seen = []
+
+    def brightness(config, data):
+        seen.append(config["x"])
+        return {"square": float(data.x_train.mean())}
+
+    compared = replace(SQUARES, compute=brightness, of_images=True)
+    for x, expected in ((pixels, [0, 1, 2]), (pixels, []), (pixels + 1, [0, 1, 2])):  # other images are other runs
+        monkeypatch.setattr(study, "cifar10", lambda folder, download, x=x: Images(x, labels, x, labels, ("a",)))
+        seen.clear()
+        study.run_study(compared, ["--data", "a", "--out", str(tmp_path / "a.json"), "--json"], "prog")
+        assert seen == expected
+        assert [run["square"] for run in json.loads(capsys.readouterr().out)] == [x.mean()] * 3
 
 
 @pytest.mark.parametrize("arguments", [["--plot", "a.txt"], ["--out", "none/a.json"], ["--plot", "none/a.png"]])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..data import Images, cifar10
 from ..progress import bar
 from ..resumed import digest, written_whole
 from .results import add_run, check_paths, machine, read_runs
@@ -36,18 +37,29 @@ class Shown:
 
 @dataclass(frozen=True)
 class Study(Shown):
-    """An experiment of the paper: `settings(full)` of every run, plain values that JSON can hold, and what one finds."""
+    """An experiment of the paper: `settings(full)` of every run, plain values that JSON can hold, and what one finds.
+
+    With `of_images` the command takes a folder of CIFAR-10, and `compute` the images after the settings.
+    """
 
     settings: Callable[[bool], list[dict[str, Any]]]
-    compute: Callable[[dict[str, Any]], dict[str, Any]]
+    compute: Callable[..., dict[str, Any]]
+    of_images: bool = False
 
 
 def reproduce(
-    study: Study, full: bool, out: Path, progress: bool = False, say: Callable[[str], None] = lambda line: None
+    study: Study,
+    full: bool,
+    out: Path,
+    data: Images | None = None,
+    progress: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[Run]:
     """All runs of the study: those in the file `out`, and others computed and added to it."""
     known = {run["digest"]: run for run in read_runs(out)}
-    wanted = {digest(study.name, json.dumps(config, sort_keys=True)): config for config in study.settings(full)}
+    given = () if data is None else (data,)
+    seen = [digest(*images[:4]) for images in given]
+    wanted = {digest(study.name, json.dumps(config, sort_keys=True), *seen): config for config in study.settings(full)}
     left = [name for name in wanted if name not in known]
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
@@ -57,7 +69,7 @@ def reproduce(
                 "experiment": study.name,
                 "digest": name,
                 "config": wanted[name],
-                **study.compute(wanted[name]),
+                **study.compute(wanted[name], *given),
                 **machine(),
             }
             known[name] = run
@@ -76,6 +88,9 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     """`widelimit reproduce NAME` with its arguments."""
     parser = argparse.ArgumentParser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
     add = parser.add_argument
+    if study.of_images:
+        add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
+        add("--download", action="store_true", help="fetch the data where it is missing")
     add("--full", action="store_true", help="the paper's size, in place of one of minutes")
     add(
         "--out", type=Path, default=Path(f"{study.name}.json"), metavar="FILE", help="the file of results (%(default)s)"
@@ -85,7 +100,8 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     given = parser.parse_args(arguments)
     check_paths(given.out, given.plot)
     shown = sys.stderr.isatty() and not given.json
-    runs = reproduce(study, given.full, given.out, shown, lambda line: print(line, file=sys.stderr))
+    data = cifar10(given.data, given.download) if study.of_images else None
+    runs = reproduce(study, given.full, given.out, data, shown, lambda line: print(line, file=sys.stderr))
     if given.plot:
         save_figure(study, runs, given.plot)
     if given.json:
