@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--kernel", nargs="+", default=["nngp", "ntk"], choices=["nngp", "ntk"])
     parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float32"])
     parser.add_argument("--images", type=int, default=4096, help="of features")
-    parser.add_argument("--exact-images", type=int, default=128)
+    parser.add_argument("--exact-images", type=int, default=512)
     parser.add_argument("--tail-images", type=int, default=2048)
     parser.add_argument("--channels", type=int, nargs="+", default=[512, 1024, 2048])
     parser.add_argument("--cifar", metavar="FOLDER", help="CIFAR-10, for accuracy")
