@@ -16,8 +16,9 @@ from widelimit import experiments, progress
 from widelimit.cli import app, common
 from widelimit.data import Images
 from widelimit.estimators import ZCA, ImageNormalizer
-from widelimit.experiments import cifar10, images
+from widelimit.experiments import cifar10, images, widths
 from widelimit.experiments.cifar10 import ON_TEST, Config, reproduce
+from widelimit.experiments.study import save_figure
 
 pytestmark = pytest.mark.xdist_group("experiments")
 TRAIN, TEST, SIDE = 60, 20, 8
@@ -165,7 +166,7 @@ def test_mirror_images_of_few_channels_are_exact_in_half_precision(whitened):
 def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
     out, heard = tmp_path / "r.json", []
     config = Config(**SMALL | {"features": (16, 32), "seeds": (0, 1)})
-    compute, count = cifar10._run, []
+    compute, count = cifar10.run_once, []
 
     def killed(*arguments):
         if len(count) == 3:
@@ -173,7 +174,7 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
         count.append(1)
         return compute(*arguments)
 
-    monkeypatch.setattr(cifar10, "_run", killed)
+    monkeypatch.setattr(cifar10, "run_once", killed)
     with pytest.raises(KeyboardInterrupt):
         reproduce(config, DATA, out)
     first = json.loads(out.read_text())["runs"]
@@ -186,7 +187,7 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
     pairs = [(*run["config"]["features"], *run["config"]["seeds"]) for run in runs]
     assert pairs == [(16, 0), (16, 1), (32, 0), (32, 1)]
     monkeypatch.setattr(cifar10, "whitened", None)
-    monkeypatch.setattr(cifar10, "_run", None)
+    monkeypatch.setattr(cifar10, "run_once", None)
     assert reproduce(config, DATA, out) == json.loads(out.read_text())["runs"]
     assert (tmp_path / "r.png").stat().st_size > 10_000
     points = next(iter(cifar10.summaries(runs).values()))
@@ -334,3 +335,27 @@ def test_unknown_options_and_files_of_others_are_refused(tmp_path):
     odd = DATA._replace(x_train=DATA.x_train[:, :6])
     with pytest.raises(ValueError, match="multiples of 4"):
         reproduce(Config(**SMALL), odd, tmp_path / "new.json")
+
+
+def test_accuracy_by_the_number_of_features(tmp_path):
+    small = widths.settings(False)[3] | {"features": [32, 64], "train": TRAIN, "test": TEST}
+    runs = [{"config": small, **widths.compute(small, DATA)}]
+    alone = Config(features=(64,), train=TRAIN, test=TEST, scale=0.5)
+    (run,) = reproduce(alone, DATA, tmp_path / "a.json")
+    assert runs[0]["accuracies"][1] == run["accuracy"]
+    assert runs[0][ON_TEST][1] == run[ON_TEST]["accuracy"]
+    other = {"config": small | {"seed": 1}, "accuracies": [0.5, 1.0], ON_TEST: [0.5, 1.0]}
+    *_, row = widths.table([*runs, other])
+    assert (row["activation"], row["features"], row["seeds"]) == ("normalised Gaussian, scale 0.5", 64, 2)
+    assert row["accuracy, %"] == 50 * (run["accuracy"] + 1)
+    save_figure(widths.SHOWN, [*runs, other], tmp_path / "a.svg")
+    assert "scale 0.5, NNGP" in (tmp_path / "a.svg").read_text()
+    with pytest.raises(ValueError, match="--train asks for 500 images"):
+        widths.compute(widths.settings(False)[0], DATA)
+
+
+def test_the_figure_of_the_paper_is_asked_for():
+    full = widths.settings(True)
+    assert {tuple(config["features"]) for config in full} == {(512, 1024, 2048, 4096, 8192, 16384)}
+    assert len(full) == 16
+    assert {(config["train"], config["test"]) for config in full} == {(50_000, 10_000)}

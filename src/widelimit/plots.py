@@ -123,6 +123,51 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
     return figure
 
 
+class Line(NamedTuple):
+    """Mean accuracies and their spread for numbers of features; `place` is that of its dual among the others."""
+
+    label: str
+    features: Sequence[int]
+    accuracies: np.ndarray
+    spread: np.ndarray
+    place: int
+    dashed: bool = False
+
+
+def accuracy_by_features(
+    lines: Sequence[Line],
+    published: Mapping[str, tuple[int, float]],
+    duals: Mapping[str, Activation],
+    title: str,
+) -> Figure:
+    """Test accuracy against the number of features, and the dual kernels of the activations in the same hues."""
+    figure = Figure(figsize=(12, 5.2 + 0.13 * len(lines)), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    for line in lines:
+        style = {"color": HUES[line.place], "linestyle": DASHES[line.dashed], "marker": "s" if line.dashed else "o"}
+        left.errorbar(line.features, line.accuracies, line.spread, capsize=3, label=line.label, **style)
+    for name, (features, accuracy) in published.items():
+        left.plot(features, accuracy, "*", color="0.35", markersize=13)
+        left.annotate(
+            name, (features, accuracy), (-9, 0), textcoords="offset points", ha="right", va="center", color="0.35"
+        )
+    _label(left, "Test accuracy", "features", "test accuracy")
+    left.set_xscale("log", base=2)
+    ticks = sorted({features for line in lines for features in line.features})
+    left.set_xticks(ticks, [f"{t:,}" for t in ticks])
+    left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    cosines = np.cos(np.linspace(0, np.pi, 301))
+    for (name, activation), hue in zip(duals.items(), HUES, strict=False):
+        k = np.asarray(dual(activation, 1.0, 1.0, cosines))
+        right.plot(cosines, k / _scale(k[0]), color=hue, label=name)
+    _label(right, "Dual kernels", "cosine c", "k(c) / k(1)")
+    right.legend(frameon=False)
+    figure.suptitle(title)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
 _TIMES = {
     1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 300: "5 min", 1200: "20 min", 3600: "1 h", 18_000: "5 h",
     86_400: "1 day", 432_000: "5 days",

@@ -9,6 +9,7 @@ from jax.errors import JaxRuntimeError
 INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
+    "widths": "Figure 2: CIFAR-10 by the number of features",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
 }

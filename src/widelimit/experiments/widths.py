@@ -1,0 +1,123 @@
+"""Figure 2 of the paper: accuracy on CIFAR-10 against the number of features, and the dual kernels beside it.
+
+Ridge regression on features of Myrtle-5 for ReLU, for the ABReLU whose dual meets the normalised Gaussian's at both ends, and
+for the normalised Gaussian a b exp(scale (c - 1)) with two scales. The paper sketches the NTK; features of the NNGP do better
+at equal columns, so both are here. Everything but the numbers of features is as in the experiment `cifar10`.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from ..activations import Activation, ExpNormalized, named
+from ..data import Images
+from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
+from .study import Run, Study, run_study
+
+SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
+# of the paper: accuracy with 2^14 features, the penalty chosen on test images
+PUBLISHED = {"paper: scaled normalised Gaussian": (2**14, 0.7813), "paper: ReLU": (2**14, 0.7556)}
+
+
+def settings(full: bool) -> list[dict[str, Any]]:
+    """A run for every activation, kernel and seed, with all numbers of features."""
+    sizes = {"features": [2**power for power in range(6, 10)], "train": 500, "test": 500}
+    kinds = [("nngp", 0)]
+    if full:
+        sizes = {"features": [2**power for power in range(9, 15)], "train": Config.train, "test": Config.test}
+        kinds = [("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)]
+    return [
+        {"activation": name, "scale": scale, "kernel": kernel, "seed": seed, **sizes}
+        for kernel, seed in kinds
+        for name, scale in SERIES
+    ]
+
+
+def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
+    """The accuracy and seconds of every number of features."""
+    rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test")}
+    runs = Config(features=tuple(config["features"]), seeds=(config["seed"],), **rest).runs()
+    x, y, preprocessing = prepared(runs[0], data)
+    found = [run_once(run, x, y, preprocessing) for run in runs]
+    return {
+        "accuracies": [run["accuracy"] for run in found],
+        ON_TEST: [run[ON_TEST]["accuracy"] for run in found],
+        "penalties": [run["penalty"] for run in found],
+        "seconds": [run["seconds"] for run in found],
+        "dtype": runs[0].dtype,
+    }
+
+
+def activation(name: str, scale: float) -> Activation:
+    """The activation of a series."""
+    return ExpNormalized(gamma=scale) if name == GAUSSIAN else named(name)
+
+
+def spoken(name: str, scale: float) -> str:
+    """The same in words."""
+    return f"normalised Gaussian, scale {scale:g}" if name == GAUSSIAN else {"relu": "ReLU", "abrelu": "ABReLU"}[name]
+
+
+def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Mean accuracies over seeds, in per cent, and their spread."""
+    rows = []
+    for (kernel, name, scale, train), own in _groups(runs):
+        every = 100 * np.array([run["accuracies"] for run in own])
+        on_test = 100 * np.array([run[ON_TEST] for run in own])
+        for i, features in enumerate(own[0]["config"]["features"]):
+            spread = f"{every[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
+            rows.append({
+                "activation": spoken(name, scale), "kernel": kernel.upper(), "training images": train, "features": features,
+                "seeds": len(own), "accuracy, %": float(every[:, i].mean()), "spread": spread,
+                ON_TEST: float(on_test[:, i].mean()),
+            })  # fmt: skip
+    return rows
+
+
+def draw(runs: Sequence[Run]) -> Any:
+    """Accuracy by features on the left, the dual kernels on the right; NTKs are dashed."""
+    from ..plots import Line, accuracy_by_features
+
+    groups = _groups(runs)
+    several = len({key[3] for key, _ in groups}) > 1
+    lines = []
+    for (kernel, name, scale, train), own in groups:
+        every = np.array([run["accuracies"] for run in own])
+        label = f"{spoken(name, scale)}, {kernel.upper()}" + (f", {train:,} images" if several else "")
+        spread = every.std(0, ddof=1) if len(every) > 1 else np.zeros(every.shape[1])
+        place = SERIES.index((name, scale))
+        lines.append(Line(label, own[0]["config"]["features"], every.mean(0), spread, place, kernel == "ntk"))
+    full = any(key[3] == Config.train for key, _ in groups)
+    duals = {spoken(name, scale): activation(name, scale) for name, scale in SERIES}
+    return accuracy_by_features(lines, PUBLISHED if full else {}, duals, "CIFAR-10 by features of Myrtle-5")
+
+
+def _groups(runs: Sequence[Run]) -> list[tuple[tuple[str, str, float, int], list[Run]]]:
+    """The seeds of every kernel, activation and number of training images, in the order of the series."""
+
+    def key(run: Run) -> tuple:
+        config = run["config"]
+        place = SERIES.index((config["activation"], config["scale"]))
+        return config["train"], config["kernel"], place, config["features"]
+
+    found = []
+    for (train, kernel, place, _), own in groupby(sorted(runs, key=key), key=key):
+        found.append(((kernel, *SERIES[place], train), list(own)))
+    return found
+
+
+SHOWN = Study(
+    "widths",
+    "Figure 2: CIFAR-10 by the number of features",
+    "The paper: accuracy grows with features to 78.13 % with a scaled normalised Gaussian and 75.56 % with ReLU at 2^14; "
+    "ABReLU is close to the unscaled normalised Gaussian, as their duals are.",
+    draw,
+    table,
+    settings,
+    compute,
+    of_images=True,
+)
+run_command = partial(run_study, SHOWN)
