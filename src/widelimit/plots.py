@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
 from .activations import Activation, dual, dual_slope
@@ -165,6 +166,51 @@ def accuracy_by_features(
     right.legend(frameon=False)
     figure.suptitle(title)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+class Compared(NamedTuple):
+    """What a method scored with so many rows, in so many seconds, and the best score that any could have."""
+
+    rows: int
+    score: float
+    seconds: float
+    best: float
+
+
+def tables_compared(sets: Mapping[str, Mapping[str, float]], grown: Mapping[str, Sequence[Compared]]) -> Figure:
+    """Accuracies of methods by set, sorted by the first method's; scores and seconds as rows grow."""
+    room = ConstrainedLayoutEngine(w_pad=0.15)
+    figure = Figure(figsize=(13, max(4.6, 1.6 + 0.24 * len(sets))), layout=room)
+    FigureCanvasAgg(figure)
+    left, middle, right = figure.subplots(1, 3, width_ratios=(4, 3, 3))
+    methods = list(dict.fromkeys(method for own in sets.values() for method in own))
+    names = sorted(sets, key=lambda name: next(iter(sets[name].values())))
+    for k, (method, hue, mark) in enumerate(zip(methods, cycle(HUES), cycle("osD^vPX"), strict=False)):
+        own = [(i, name) for i, name in enumerate(names) if method in sets[name]]
+        heights = [i + 0.1 * ((len(methods) - 1) / 2 - k) for i, _ in own]  # one above the other where they are equal
+        left.plot([sets[name][method] for _, name in own], heights, mark, color=hue, label=method, markersize=5)
+    _label(left, "Classification, nested folds", "per cent right", "")
+    left.set_yticks(range(len(names)), names)
+    left.margins(y=0.1 if len(names) < 10 else 0.02)
+    for (method, points), hue, mark in zip(grown.items(), cycle(HUES), cycle("osD^vPX"), strict=False):
+        rows = [p.rows for p in points]
+        middle.plot(rows, [p.score for p in points], marker=mark, color=hue, label=method)
+        right.plot(rows, [p.seconds for p in points], marker=mark, color=hue)
+    best = {p.rows: p.best for points in grown.values() for p in points}
+    if best:
+        middle.plot(sorted(best), [best[n] for n in sorted(best)], "--", color="0.35", label="best possible")
+    _label(middle, "Regression: R² on further rows", "rows", "R²")
+    _label(right, "Seconds to fit and predict", "rows", "seconds")
+    for panel in (middle, right):
+        panel.set_xscale("log")
+        panel.set_xticks(sorted(best), [f"{n:,}" for n in sorted(best)])
+        panel.xaxis.set_minor_locator(NullLocator())
+    right.set_yscale("log")
+    for panel in (left, middle, right):
+        panel.set_visible(panel.has_data())
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     return figure
 
 

@@ -12,6 +12,7 @@ EXPERIMENTS = {
     "widths": "Figure 2: CIFAR-10 by the number of features",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
+    "tabular": "tables: the NTK against kernels and trees",
 }
 
 
