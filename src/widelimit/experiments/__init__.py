@@ -8,6 +8,7 @@ from jax.errors import JaxRuntimeError
 
 INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
+    "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
