@@ -146,7 +146,7 @@ def activations_trained(
     """On the left functions and their duals; then a column for each size: accuracies by epoch, and of chosen epochs."""
     names = list(dict.fromkeys([name for trained in sizes.values() for name in trained] + list(duals)))
     hues = dict(zip(names, cycle(HUES), strict=False))
-    figure = Figure(figsize=(5.2 + 6.4 * len(sizes), 8.4), layout="constrained")
+    figure = Figure(figsize=(4.6 + 5.6 * len(sizes), 7.6), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(2, 1 + len(sizes), squeeze=False, width_ratios=[1, *[1.3] * len(sizes)])
     top, bottom = grid[:, 0]

@@ -58,7 +58,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "PReLU": LeakyRelu(0.25),
     "ABReLU": ABRelu(*fitted_slopes()),
 }
-CHOSEN, LAST, BEST = "epoch chosen on held-out images", "last epoch", "best on test images, as in the paper"
+CHOSEN, LAST, BEST = "chosen on held-out images", "last epoch", "best on test images, as the paper"
 KINDS = CHOSEN, LAST, BEST
 
 
@@ -155,6 +155,8 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
         raise ValueError(
             f"Images of {side} x {side} pixels cannot be averaged to {pixels} x {pixels}. Give a divisor of {side}."
         )
+    if side == pixels:
+        return x
     return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4))
 
 
@@ -227,9 +229,8 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"setting": setting, "activation": name, "seeds": len(own)}
         for kind in KINDS:
             found = [100 * run[kind] for run in own]
-            row[f"{kind}, %"] = float(np.mean(found))
-            if kind != BEST:
-                row[f"± {kind}"] = f"{np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
+            spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
+            row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}"
         rows.append(row | {"off exp(c - 1)": own[0]["off_gaussian"], "slopes": _slopes(name, own)})
     return rows
 
