@@ -17,7 +17,7 @@ HEAVY = {
     "matplotlib": {"demo", "plots"},
     "rich": {"demo", "progress", "cli"},
     "typer": {"cli"},
-    "optax": set(),
+    "optax": {"experiments"},
     "dask": set(),
     "pooch": {"data"},
     "pyarrow": {"data"},

@@ -82,6 +82,20 @@ def test_a_study_of_images(tmp_path, monkeypatch, capsys):
         assert [run["square"] for run in json.loads(capsys.readouterr().out)] == [x.mean()] * 3
 
 
+def test_a_study_with_an_option(tmp_path, capsys):
+    powers = replace(
+        SQUARES, compute=lambda config: {"square": config["x"] ** config.get("power", 2.0)}, options={"power": "p"}
+    )
+    for given, expected in (
+        ([], [0, 1, 4]),
+        (["--power", "3"], [0, 1, 8]),
+    ):  # other settings are other runs of one file
+        study.run_study(powers, ["--out", str(tmp_path / "a.json"), "--json", *given], "prog")
+        assert [run["square"] for run in json.loads(capsys.readouterr().out)] == expected
+    with pytest.raises(ValueError, match="--power is a whole number of 1 or more, not 0"):
+        study.run_study(powers, ["--out", str(tmp_path / "a.json"), "--power", "0"], "prog")
+
+
 @pytest.mark.parametrize("arguments", [["--plot", "a.txt"], ["--out", "none/a.json"], ["--plot", "none/a.png"]])
 def test_bad_paths_are_refused_before_any_work(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

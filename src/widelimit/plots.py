@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle, product
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -218,6 +219,67 @@ _TIMES = {
     1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 300: "5 min", 1200: "20 min", 3600: "1 h", 18_000: "5 h",
     86_400: "1 day", 432_000: "5 days",
 }  # fmt: skip
+
+
+class Training(NamedTuple):
+    """Test accuracies of several seeds: by epoch, (seeds, epochs), and of those epochs that were chosen in some way."""
+
+    by_epoch: np.ndarray
+    chosen: Mapping[str, np.ndarray]
+
+
+def activations_trained(
+    functions: Mapping[str, Activation],
+    duals: Mapping[str, Activation],
+    title: str,
+    sizes: Mapping[str, Mapping[str, Training]],
+) -> Figure:
+    """On the left functions and their duals; then a column for each size: accuracies by epoch, and of chosen epochs."""
+    names = list(dict.fromkeys([name for trained in sizes.values() for name in trained] + list(duals)))
+    hues = dict(zip(names, cycle(HUES), strict=False))
+    figure = Figure(figsize=(4.6 + 5.6 * len(sizes), 7.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(2, 1 + len(sizes), squeeze=False, width_ratios=[1, *[1.3] * len(sizes)])
+    top, bottom = grid[:, 0]
+    t, cosines = jnp.linspace(-3, 3, 601), np.cos(np.linspace(0, np.pi, 301))
+    for (name, activation), dash in zip(functions.items(), DASHES, strict=False):
+        top.plot(t, np.asarray(activation.fn(t)), color=hues[name], linestyle=dash, linewidth=1.8, label=name)
+    for (name, activation), dash in zip(duals.items(), (DASHES[0], *DASHES), strict=False):
+        k = np.asarray(dual(activation, 1.0, 1.0, cosines))
+        bottom.plot(cosines, k / _scale(k[0]), color=hues[name], linestyle=dash, linewidth=1.8, label=name)
+    _label(top, "Activations", "t", "f(t)")
+    _label(bottom, title, "cosine c", "k(c) / k(1)")
+    for panel in (top, bottom):
+        panel.legend(frameon=False)
+    for j, (size, trained) in enumerate(sizes.items(), 1):
+        _training_panels(grid[0, j], grid[1, j], size, trained, hues)
+    return figure
+
+
+def _training_panels(
+    top: Axes, bottom: Axes, size: str, trained: Mapping[str, Training], hues: Mapping[str, str]
+) -> None:
+    seeds = max(len(own.by_epoch) for own in trained.values())
+    for (name, own), dash in zip(trained.items(), DASHES, strict=False):
+        epochs = np.arange(1, own.by_epoch.shape[1] + 1)
+        top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=name)
+        top.fill_between(epochs, own.by_epoch.min(0), own.by_epoch.max(0), color=hues[name], alpha=0.15, linewidth=0)
+    kinds = list(dict.fromkeys(kind for own in trained.values() for kind in own.chosen))
+    for kind, mark, shift in zip(kinds, "osD", (-0.2, 0, 0.2), strict=False):
+        for i, (name, own) in enumerate(trained.items()):
+            found = own.chosen[kind]
+            bottom.plot(np.full(len(found), i + shift), found, mark, color=hues[name], alpha=0.45, markersize=5)
+            bottom.plot([i + shift - 0.08, i + shift + 0.08], [found.mean()] * 2, color=hues[name], linewidth=2.5)
+        bottom.plot([], [], mark, color="0.4", markersize=5, label=kind)
+    _label(top, f"{size}\nmean over seeds (up to {seeds}), and all of them as a band", "epoch", "test accuracy")
+    _label(bottom, "Every seed, and the mean as a bar", "", "test accuracy")
+    top.legend(frameon=False, loc="lower right", ncols=2)
+    bottom.set_xticks(range(len(trained)), list(trained))
+    bottom.set_xlim(-0.6, len(trained) - 0.4)
+    bottom.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+    for panel in (top, bottom):
+        panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    top.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _scale(value: float) -> float:

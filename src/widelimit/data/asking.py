@@ -29,9 +29,9 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def needed() -> Iterator[None]:
-    """Around the import of a package that not everyone has."""
+def needed(extra: str = "data") -> Iterator[None]:
+    """Around the import of a package that not everyone has, of an extra of this one."""
     try:
         yield
     except ImportError as error:
-        raise ImportError(f'{error.name} is not installed. Get it with: pip install "widelimit[data]"') from error
+        raise ImportError(f'{error.name} is not installed. Get it with: pip install "widelimit[{extra}]"') from error

@@ -8,6 +8,7 @@ from jax.errors import JaxRuntimeError
 
 INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
+    "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
     "widths": "Figure 2: CIFAR-10 by the number of features",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",

@@ -7,8 +7,8 @@ drawn and summed up as. `widelimit reproduce NAME` runs it.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,14 @@ class Shown:
 class Study(Shown):
     """An experiment of the paper: `settings(full)` of every run, plain values that JSON can hold, and what one finds.
 
-    With `of_images` the command takes a folder of CIFAR-10, and `compute` the images after the settings.
+    With `of_images` the command takes a folder of CIFAR-10, and `compute` the images after the settings. `options` are settings
+    that it takes too, whole numbers of 1 or more, each with its help.
     """
 
     settings: Callable[[bool], list[dict[str, Any]]]
     compute: Callable[..., dict[str, Any]]
     of_images: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def reproduce(
@@ -92,6 +94,8 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
         add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
         add("--download", action="store_true", help="fetch the data where it is missing")
     add("--full", action="store_true", help="the paper's size, in place of one of minutes")
+    for name, text in study.options.items():
+        add(f"--{name}", type=int, metavar="N", help=text)
     add(
         "--out", type=Path, default=Path(f"{study.name}.json"), metavar="FILE", help="the file of results (%(default)s)"
     )
@@ -99,6 +103,7 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
     given = parser.parse_args(arguments)
     check_paths(given.out, given.plot)
+    study = _changed(study, {name: getattr(given, name) for name in study.options})
     shown = sys.stderr.isatty() and not given.json
     data = cifar10(given.data, given.download) if study.of_images else None
     runs = reproduce(study, given.full, given.out, data, shown, lambda line: print(line, file=sys.stderr))
@@ -109,6 +114,15 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
         return
     print(f"{study.title}\n{study.claim}\n")
     print(as_text(study.table(runs)))
+
+
+def _changed(study: Study, values: Mapping[str, int | None]) -> Study:
+    """The study with those settings that were given, in every run."""
+    given = {name: value for name, value in values.items() if value is not None}
+    for name, value in given.items():
+        if value < 1:
+            raise ValueError(f"--{name} is a whole number of 1 or more, not {value}.")
+    return replace(study, settings=lambda full: [config | given for config in study.settings(full)])
 
 
 def as_text(rows: Sequence[dict[str, Any]]) -> str:
