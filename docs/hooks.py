@@ -27,7 +27,9 @@ def public_names() -> dict[str, Any]:
     found = {}
     for name in PUBLIC:
         module = importlib.import_module(name)
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == name and key[0] != "_"]
+        own = [
+            key for key, value in vars(module).items() if getattr(value, "__module__", None) == name and key[0] != "_"
+        ]
         for key in getattr(module, "__all__", own):
             found[f"{name}.{key}"] = getattr(module, key)
     return found
@@ -78,6 +80,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     return _OUTSIDE.sub(brought_in, markdown)
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Leave out what Python says of a constructor that says nothing of itself."""
+    return re.sub(r"<p>Initialize self\. +See help\(type\(self\)\) for accurate signature\.</p>\n?", "", html)
+
+
 def _commands() -> str:
     """Every command with its help, arguments and options."""
     import typer
@@ -90,7 +97,7 @@ def _commands() -> str:
         parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
         if rows:
-            parts.append("\n".join(["| | |", "|---|---|", *rows]) + "\n")
+            parts.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]) + "\n")
         for own, inner in getattr(command, "commands", {}).items():
             described(f"{name} {own}", inner)
 
@@ -102,7 +109,11 @@ def _commands() -> str:
 def _row(parameter: Any) -> str:
     option = parameter.param_type_name == "option"
     flag = option and parameter.is_flag
-    name = ", ".join([*parameter.opts, *parameter.secondary_opts]) if option else (parameter.metavar or parameter.name.upper())
+    name = (
+        ", ".join([*parameter.opts, *parameter.secondary_opts])
+        if option
+        else (parameter.metavar or parameter.name.upper())
+    )
     said = (parameter.help or "").strip()
     default = parameter.default
     plain = isinstance(default, str | int | float) and not isinstance(default, bool)

@@ -30,7 +30,9 @@ def test_every_public_name_is_documented():
     assert hooks.undocumented(REFERENCE) == []
 
 
-@pytest.mark.parametrize("name", ["widelimit.Dense", "widelimit.linear", "widelimit.nt.stax.Dense", "widelimit.nets.myrtle"])
+@pytest.mark.parametrize(
+    "name", ["widelimit.Dense", "widelimit.linear", "widelimit.nt.stax.Dense", "widelimit.nets.myrtle"]
+)
 def test_a_deleted_directive_is_missed(name, tmp_path, caplog):
     without = REFERENCE.replace(f"::: {name}\n", "\n")
     (wrong,) = hooks.undocumented(without)
@@ -98,7 +100,17 @@ def test_files_outside_of_docs_come_with_the_site(monkeypatch, caplog):
 
 def test_every_command_is_in_the_reference():
     text = hooks._commands()
-    for command in ("fit", "predict", "features", "kernel", "activations", "reproduce cifar10", "report", "demo", "info"):
+    for command in (
+        "fit",
+        "predict",
+        "features",
+        "kernel",
+        "activations",
+        "reproduce cifar10",
+        "report",
+        "demo",
+        "info",
+    ):
         assert f"\n## widelimit {command}\n" in f"\n{text}", command
     assert "| `--target` |" in text
 
