@@ -25,7 +25,10 @@ def test_examples(page):
         assert namespace["outputs"].shape == (100, 1024)
 
 
-def test_readme_lists_every_activation():
-    text = (ROOT / "README.md").read_text()
+def test_readme_and_docs_list_every_activation():
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/activations.md"))
     for name, activation in CATALOGUE.items():
-        assert f"| `{name}` | `{type(activation).__name__}(" in text, name
+        kind = type(activation).__name__
+        (row,) = re.findall(rf"\| `{name}` \| `{kind}\(.*\| (\w+) \|$", readme, flags=re.MULTILINE)
+        (kernel,) = re.findall(rf"\| `{name}` \| \[`{kind}\([^|]*\| ([\w ]+) \|", page)
+        assert kernel == {"quadrature": "one integral"}.get(row, row), name

@@ -79,7 +79,7 @@ def feature_path(phi: Any, y: Any, penalties: Any, stop: int | None = None, tile
 
 
 def kernel_path(K: Any, y: Any, penalties: Any, stop: int | None = None, tile: int = TILE) -> np.ndarray:
-    """The same with kernels K, (rows, columns), of all rows with the first ones, of which the first len(y) are fitted."""
+    """`feature_path` with kernels K, (rows, columns), of all rows with the first ones, of which the first len(y) are fitted."""
     y, shares, stop = _checked(K, y, penalties, stop, "kernels")
     n, side = len(y), min(tile, len(y))
     if K.shape[1] < n:

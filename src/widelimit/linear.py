@@ -117,7 +117,10 @@ def _report(jitter: Any, rows: int) -> None:
 
 
 def log_marginal_likelihood(K, y, noise: float = 0.0) -> Any:
-    """The logarithm of the density of the targets under the Gaussian process, summed over outputs. Differentiable."""
+    """The logarithm of the density of the targets y under the Gaussian process with kernel matrix K, summed over outputs.
+
+    `noise` is the variance of the targets' noise. Differentiable.
+    """
     K, y, _, _, noise = _checked(noise, K=K, y=y)
     value, jitter = in_own_precision(_log_likelihood, K, y, noise)
     _report(jitter, len(K))
@@ -275,7 +278,8 @@ def _moved_covariance(weights: Array, prior: Array, prior_cross: Array, prior_te
 def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: float = 0.0) -> Posterior:
     """Networks trained to the end by the kernel K, whose outputs start with the covariances `prior`, as in `GradientFlow`.
 
-    The limit of gradient flow in infinite time, but with K + noise I factored as in `posterior`.
+    The limit of gradient flow in infinite time, but with K + noise I factored as in `posterior`. `K_cross` is K of test with
+    training rows; `prior`, `prior_cross` and `prior_test` are, as a rule, the NNGP's of training, both and test rows.
     """
     *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
     K, y, K_cross, _, _ = _checked(noise, K=arrays[0], y=arrays[1], K_cross=arrays[2])
@@ -300,6 +304,9 @@ def loss_flow(
 
     With `momentum` the flow is that of gradient descent with momentum: time runs with sqrt(rate), and velocities q obey
     dq/dt = -(1 - momentum) / sqrt(rate) q - K grad loss(f), df/dt = q. Gives train and test outputs and velocities.
+
+    `t` is a time, or an array of them, finite; `train` and `test` are the outputs at time 0, `train_velocity` and
+    `test_velocity` their velocities. Test outputs move with `K_cross`, the kernel of test with training rows.
     """
     try:
         moments = np.asarray(t, np.float64)
@@ -357,7 +364,7 @@ def loss_flow(
 
 
 class Fit(NamedTuple):
-    """What `fit_hyperparameters` found."""
+    """What `fit_hyperparameters` found: the network and the noise, their likelihood, and how the search ended."""
 
     net: Network
     noise: float
@@ -372,7 +379,8 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
     """The scales, slopes and noise of the highest marginal likelihood near those given, by L-BFGS in float64.
 
     W_std, b_std and the noise stay positive, and where they are 0 they stay 0; the parameters of activations move freely.
-    Everything else, such as what Dropout keeps, stays as it is.
+    Everything else, such as what Dropout keeps, stays as it is. `x` and `y` are rows and targets, `noise` the variance to start
+    from; `get` is "nngp" or "ntk", and `steps` the most that are taken.
     """
     x, _ = checked_inputs(np.asarray(x), None)
     _, y, _, _, noise = _checked(noise, K=np.broadcast_to(0.0, (len(x), len(x))), y=np.asarray(y, np.float64))

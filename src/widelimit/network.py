@@ -205,7 +205,10 @@ class Network(Layer):
         return feature_map(self, key, shape, features, names, not isinstance(get, str), kind, dtype)
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
-        """Random parameters of the finite network; `width` is that of every layer without one of its own."""
+        """Random parameters of the finite network; `width` is that of every layer without one of its own.
+
+        `input_shape` is that of one input, without the batch.
+        """
         _check_key("init", key)
         shape = _input_shape(input_shape)
         width = whole("width", width, least=1)
@@ -337,7 +340,7 @@ def repeat(layer, n: int) -> Network:
 
 
 def residual(*layers) -> Network:
-    """The layers in a row plus a short way around them."""
+    """The layers in a row plus a short way around them: x + layers(x)."""
     return serial(FanOut(2), parallel(serial(*layers), Identity()), FanInSum())
 
 

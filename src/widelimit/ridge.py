@@ -38,12 +38,15 @@ class RidgePath(NamedTuple):
 
 
 def empty(features: int, outputs: int) -> RidgeState:
-    """A state of no rows."""
+    """A state of no rows, of so many features and outputs."""
     return RidgeState(np.zeros((features, features)), np.zeros((features, outputs)), np.zeros(outputs), 0.0)
 
 
 def update(state: RidgeState | None, phi: Any, y: Any, weight: Any = None) -> RidgeState:
-    """The state with a block of rows more; None starts one. `weight` counts rows more or less than once."""
+    """The state with a block of rows more; None starts one.
+
+    `phi` is (rows, features), `y` (rows,) or (rows, outputs); `weight` counts rows more or less than once.
+    """
     phi, y = _block(phi, y)
     state = empty(phi.shape[1], y.shape[1]) if state is None else state
     _fits(state, phi, y)

@@ -104,7 +104,7 @@ class Activation(Described):
 
 
 def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
-    """The paper's k(a, b, c): E[f(u) f(v)] for standard deviations a, b and cosine c, taken as given.
+    """The paper's k(a, b, c) of an activation f: E[f(u) f(v)] for standard deviations a, b and cosine c, taken as given.
 
     NumPy arrays and numbers give NumPy, computed in their own precision; JAX arrays give JAX arrays.
     """

@@ -112,7 +112,7 @@ class Relu6(Numerical):
 
 
 class Elementwise(Numerical):
-    """Any function of one variable, written with `jax.numpy`.
+    """Any function `fn` of one variable, written with `jax.numpy`.
 
     `kinks` are the points where it is not smooth; () promises that there are none. Between them it is taken to vary on a
     scale of order one: a warning says so where sums of two sizes disagree. The function must be continuous for the NTK,

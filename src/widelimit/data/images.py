@@ -37,7 +37,11 @@ class Images(NamedTuple):
 
 
 def cifar10(folder: Folder = None, download: bool = False) -> Images:
-    """50,000 and 10,000 colour photographs of 32 x 32 pixels in ten classes (Krizhevsky, 2009)."""
+    """50,000 and 10,000 colour photographs of 32 x 32 pixels in ten classes (Krizhevsky, 2009).
+
+    `folder` holds the files, or is the one above them; `download` fetches them where they are missing, into `folder` or a
+    cache of your account.
+    """
     train = [f"data_batch_{i}" for i in range(1, 6)]
     layouts = [
         _Layout("cifar-10-batches-py", "cifar-10-python.tar.gz", train, "test_batch", "batches.meta",
@@ -49,7 +53,7 @@ def cifar10(folder: Folder = None, download: bool = False) -> Images:
 
 
 def cifar100(folder: Folder = None, download: bool = False, coarse: bool = False) -> Images:
-    """50,000 and 10,000 colour photographs of 32 x 32 pixels in 100 classes, or in the 20 groups of these."""
+    """50,000 and 10,000 colour photographs of 32 x 32 pixels in 100 classes, with `coarse` in 20; else as `cifar10`."""
     kind = "coarse" if coarse else "fine"
     layouts = [
         _Layout("cifar-100-python", "cifar-100-python.tar.gz", ["train"], "test", "meta",
@@ -61,12 +65,12 @@ def cifar100(folder: Folder = None, download: bool = False, coarse: bool = False
 
 
 def mnist(folder: Folder = None, download: bool = False) -> Images:
-    """60,000 and 10,000 handwritten digits of 28 x 28 pixels (LeCun, Cortes and Burges)."""
+    """60,000 and 10,000 handwritten digits of 28 x 28 pixels (LeCun, Cortes and Burges); arguments as of `cifar10`."""
     return _mnist("mnist", "MNIST/raw", tuple("0123456789"), folder, download)
 
 
 def fashion_mnist(folder: Folder = None, download: bool = False) -> Images:
-    """60,000 and 10,000 pieces of clothing of 28 x 28 pixels (Xiao, Rasul and Vollgraf, 2017)."""
+    """60,000 and 10,000 pieces of clothing of 28 x 28 pixels (Xiao, Rasul and Vollgraf, 2017); as `cifar10`."""
     names = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
     return _mnist("fashion-mnist", "FashionMNIST/raw", tuple(names.split(",")), folder, download)
 

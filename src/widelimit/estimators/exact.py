@@ -17,16 +17,32 @@ _PARAMETERS = f"""
     The kernel matrix of all training rows is computed and solved: O(n^2) memory and O(n^3) time, for up to some ten thousand
     rows; beyond, use the Sketched estimators. Columns are not standardised: put a StandardScaler before it in a Pipeline.
 
-{NETWORK}    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto" or "loo", leave-one-out,
-        exactly; "gcv", generalised cross-validation; "folds", `folds` of them. The targets' mean is that of all rows.
-    penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
-{ROWS}    progress : show a bar.
+{NETWORK}    penalty
+        A number, added to the diagonal; or how one of `penalties` is chosen: "auto" or "loo", leave-one-out, exactly; "gcv",
+        generalised cross-validation; "folds", `folds` of them. The targets' mean is that of all rows.
+    penalties
+        The grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
+    folds
+        How many there are for penalty="folds".
+{ROWS}    progress
+        Show a bar.
 
     Attributes
     ----------
-    X_fit_ : the training rows. dual_coef_ : coefficients of K(x, X_fit_). intercept_ : the targets' mean. penalty_, penalties_,
-    scores_ : the penalty, those tried, and their scores, lower is better. net_ : the network. classes_ : of a classifier.
-    scale_ : of a regressor, the number by which the kernel is multiplied to make the targets most likely, for each output.
+    X_fit_
+        The training rows.
+    dual_coef_
+        Coefficients of K(x, X_fit_).
+    intercept_
+        The targets' mean.
+    penalty_, penalties_, scores_
+        The penalty, those tried, and their scores, lower is better.
+    net_
+        The network.
+    classes_
+        Of a classifier.
+    scale_
+        Of a regressor, the number by which the kernel is multiplied to make the targets most likely, for each output.
     """
 
 

@@ -31,13 +31,19 @@ class Sketched(Neural):
 
 @with_parameters(
     f"""
-{NETWORK}    n_components : the number of columns; the error falls with its square root.
-{ROWS}    random_state : seed of the draw.
-    progress : show a bar.
+{NETWORK}    n_components
+        The number of columns; the error falls with its square root.
+{ROWS}    random_state
+        Seed of the draw.
+    progress
+        Show a bar.
 
     Attributes
     ----------
-    map_ : the drawn `widelimit` feature map. net_ : the network.
+    map_
+        The drawn `widelimit` feature map.
+    net_
+        The network.
     """
 )
 class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched):

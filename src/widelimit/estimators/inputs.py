@@ -35,15 +35,23 @@ NO_TARGETS = object()  # None is a mistake of the caller
 # What the estimators' docstrings say of the parameters they share.
 NETWORK = """    Parameters
     ----------
-    arch : "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
-    activation : a name, such as "gelu", or an object of widelimit.
-    depth : hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
-    W_std, b_std : standard deviations of weights and biases, in every layer.
-    net : a network of widelimit in place of all these.
-    kernel : "ntk" or "nngp".
+    arch
+        "fc" (`depth` hidden layers), "conv", "resnet", "myrtle5", "myrtle7" or "myrtle10"; the latter take images.
+    activation
+        A name, such as "gelu", or an object of widelimit.
+    depth
+        Hidden layers of "fc", convolutions of "conv", blocks of "resnet"; the others have their own.
+    W_std, b_std
+        Standard deviations of weights and biases, in every layer.
+    net
+        A network of widelimit in place of all these.
+    kernel
+        "ntk" or "nngp".
 """
-ROWS = """    image_shape : (height, width, channels) where images come as flat rows.
-    scale_rows : bring every row, or image, to a mean square of 1 first.
+ROWS = """    image_shape
+        (height, width, channels) where images come as flat rows.
+    scale_rows
+        Bring every row, or image, to a mean square of 1 first.
 """
 
 

@@ -18,9 +18,9 @@ from .inputs import KERNELS, filled_up, network
 class NeuralKernel(Kernel):
     """The NTK or NNGP of a fully connected network, for `GaussianProcessRegressor`, `SVC(kernel=...)` and `KernelRidge`.
 
-    `W_std` and `b_std`, in every layer, are its hyperparameters, with bounds or "fixed"; on a homogeneous activation such as
-    ReLU without biases, `W_std` is but a factor. With `net`, any network of rows, there are none. Rows go in as they are:
-    standardise columns before.
+    It has `depth` hidden layers. `W_std` and `b_std`, in every layer, are its hyperparameters, with bounds or "fixed"; on a
+    homogeneous activation such as ReLU without biases, `W_std` is but a factor. With `net`, any network of rows, there are
+    none. Rows go in as they are: standardise columns before.
     """
 
     def __init__(

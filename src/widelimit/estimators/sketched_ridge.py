@@ -18,18 +18,29 @@ _PARAMETERS = f"""
     A network's NTK (or NNGP) is approximated by `n_components` random features, and ridge regression on them is solved in
     the smaller of rows and features. Columns are not standardised: put a StandardScaler before it in a Pipeline.
 
-{NETWORK}    n_components : the number of features.
-    penalty : a number, added to the diagonal; or how one of `penalties` is chosen: "auto", leave-one-out while rows are fewer
-        than features, and from then on "gcv", generalised cross-validation, from sums alone; "loo", leave-one-out, exactly,
-        which looks at the rows twice; "folds", `folds` of them. The targets' mean is that of all rows throughout.
-    penalties : the grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
-{ROWS}    random_state : seed of the draw.
-    progress : show a bar.
+{NETWORK}    n_components
+        The number of features.
+    penalty
+        A number, added to the diagonal; or how one of `penalties` is chosen: "auto", leave-one-out while rows are fewer than
+        features, and from then on "gcv", generalised cross-validation, from sums alone; "loo", leave-one-out, exactly, which
+        looks at the rows twice; "folds", `folds` of them. The targets' mean is that of all rows throughout.
+    penalties
+        The grid to choose from; by default 31 from 1e-7 to 1000 times the kernel's mean diagonal.
+    folds
+        How many there are for penalty="folds".
+{ROWS}    random_state
+        Seed of the draw.
+    progress
+        Show a bar.
 
     Attributes
     ----------
-    map_ : the drawn feature map. coef_, intercept_ : the solution. penalty_, penalties_, scores_ : its penalty, those tried,
-    and their scores, lower is better.
+    map_
+        The drawn feature map.
+    coef_, intercept_
+        The solution.
+    penalty_, penalties_, scores_
+        Its penalty, those tried, and their scores, lower is better.
     """
 
 

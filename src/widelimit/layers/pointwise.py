@@ -26,7 +26,7 @@ def axes(given):
 class LayerNorm(Layer):
     """Divides by the standard deviation over `axis`: the channels, and spatial axes where they are named too.
 
-    Axes count as in an input with its batch: 0 is the batch, which cannot be named.
+    Axes count as in an input with its batch: 0 is the batch, which cannot be named. `eps` is added to the variance.
     """
 
     axis: int | tuple[int, ...] = eqx.field(default=-1, static=True, converter=axes)

@@ -97,7 +97,11 @@ class _Pool(_Pixels):
 
 
 class SumPool(_Pool):
-    """The sum over windows."""
+    """The sum over windows.
+
+    `window_shape` and `strides` are numbers for each spatial axis, strides 1 where not said; `padding` is "VALID", "SAME" or
+    "CIRCULAR".
+    """
 
     def along(self, x, axis, which):
         return window_sum(x, (axis,), *self._window(which))
@@ -107,7 +111,10 @@ class SumPool(_Pool):
 
 
 class AvgPool(_Pool):
-    """The mean over windows. With SAME padding the zeros outside count, unless `normalize_edges`."""
+    """The mean over windows. With SAME padding the zeros outside count, unless `normalize_edges`.
+
+    `window_shape`, `strides` and `padding` are those of `SumPool`.
+    """
 
     normalize_edges: bool = eqx.field(default=False, static=True)
 

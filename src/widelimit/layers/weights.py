@@ -203,7 +203,12 @@ def _constant(columns: Columns, value: Any) -> Columns:
 
 
 class Dense(_Weights):
-    """A fully connected layer over the channels; pixels, where there are any, share it."""
+    """A fully connected layer over the channels; pixels, where there are any, share it.
+
+    `W_std` and `b_std` are the standard deviations of weights and biases, in units of 1 / sqrt(inputs) and 1; None is no bias.
+    `width` is the number of outputs of the finite network, where it is not that of all layers. `parameterization` is "ntk" or
+    "standard", where the NTK counts a layer's inputs, over the first of the pair `s`.
+    """
 
     W_std: float = parameter(default=1.0)
     b_std: float | None = parameter(default=None)
@@ -231,7 +236,11 @@ class Dense(_Weights):
 
 
 class Conv(_Weights):
-    """A convolution in one, two or three dimensions, as many as `filter_shape` has."""
+    """A convolution in one, two or three dimensions, as many as `filter_shape` has.
+
+    `strides` are 1 where not said; `padding` is "VALID", "SAME" (zeros outside) or "CIRCULAR". `W_std`, `b_std`, `width`,
+    `parameterization` and `s` are those of `Dense`; a filter's weights are divided by the root of its size too.
+    """
 
     filter_shape: tuple[int, ...] = eqx.field(static=True)
     strides: tuple[int, ...] | None = eqx.field(static=True)

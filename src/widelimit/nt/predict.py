@@ -1,7 +1,8 @@
 """neural-tangents' `predict`: predictions of infinitely wide networks. The computation is in `widelimit.linear`.
 
 The loss is half the mean squared error over all targets and outputs, so that a learning rate and a time have the meaning
-they have in neural-tangents.
+they have in neural-tangents. In every function `diag_reg` is added to the diagonal of the training kernel, in units of its mean
+or with `diag_reg_absolute_scale` as it is, and `trace_axes` are the axes of the targets that the kernel was averaged over.
 """
 
 from collections.abc import Callable, Sequence

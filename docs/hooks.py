@@ -1,0 +1,122 @@
+"""What the site needs beyond mkdocs: public names that must be documented, links out of docs/, the pages of the commands.
+
+A warning of this file makes the build fail, since mkdocs.yml says `strict`.
+"""
+
+import importlib
+import inspect
+import logging
+import posixpath
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+log = logging.getLogger("mkdocs.hooks")
+# Whose names are for users. Those of `widelimit.activations` and `widelimit.layers` that are stand in `widelimit` too.
+PUBLIC = (
+    "widelimit", "widelimit.data", "widelimit.device_ridge", "widelimit.estimators", "widelimit.linear", "widelimit.nets",
+    "widelimit.nt", "widelimit.nt.predict", "widelimit.nt.stax", "widelimit.sketch",
+)  # fmt: skip
+COMMANDS = "<!-- commands -->"  # where the reference page of the command line has them
+_OUTSIDE = re.compile(r"(?<=\]\()\.\./[^)#]+")
+
+
+def public_names() -> dict[str, Any]:
+    """Every public name, with what it names: those in `__all__`, or else all that a module defines."""
+    found = {}
+    for name in PUBLIC:
+        module = importlib.import_module(name)
+        own = [
+            key for key, value in vars(module).items() if getattr(value, "__module__", None) == name and key[0] != "_"
+        ]
+        for key in getattr(module, "__all__", own):
+            found[f"{name}.{key}"] = getattr(module, key)
+    return found
+
+
+def undocumented(pages: str) -> list[str]:
+    """What is wrong, in sentences: public names without a docstring, or without a `:::` line of their own on these pages."""
+    directives = set(re.findall(r"^::: (\S+)", pages, flags=re.MULTILINE))
+    wrong = []
+    for name, value in public_names().items():
+        said = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+        if not said or said.startswith(f"{name.rpartition('.')[2]}("):  # what a NamedTuple without one says of itself
+            wrong.append(f"{name} is public and has no docstring. Write one.")
+        path = value.__name__ if isinstance(value, ModuleType) else name
+        if path not in directives:
+            wrong.append(f"{name} is public and on no page of docs/reference. Add the line `::: {path}` to one.")
+    return wrong
+
+
+def on_pre_build(config: Any) -> None:
+    """Look at all reference pages before anything is built."""
+    pages = sorted((Path(config["docs_dir"]) / "reference").glob("*.md"))
+    for sentence in undocumented("\n".join(page.read_text() for page in pages)):
+        log.warning(sentence)
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Files outside of docs/ that a page links to come with the site; the reference of the commands is filled in."""
+    if COMMANDS in markdown:
+        markdown = markdown.replace(COMMANDS, _commands())
+    here = posixpath.dirname(page.file.src_uri)
+
+    def brought_in(match: re.Match) -> str:
+        target = posixpath.normpath(posixpath.join(here, match[0]))
+        if not target.startswith("../"):
+            return match[0]
+        target = target.removeprefix("../")
+        source = Path(config["docs_dir"]).parent / target
+        if not source.is_file() or source.suffix == ".md":
+            log.warning(f"{page.file.src_uri} links to {match[0]}, which is no file that can be copied. Mend the link.")
+            return match[0]
+        if files.get_file_from_path(target) is None:
+            from mkdocs.structure.files import File
+
+            files.append(File.generated(config, target, abs_src_path=str(source)))
+        return posixpath.relpath(target, here or ".")
+
+    return _OUTSIDE.sub(brought_in, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Leave out what Python says of a constructor that says nothing of itself."""
+    return re.sub(r"<p>Initialize self\. +See help\(type\(self\)\) for accurate signature\.</p>\n?", "", html)
+
+
+def _commands() -> str:
+    """Every command with its help, arguments and options."""
+    import typer
+
+    from widelimit.cli import app
+
+    parts = []
+
+    def described(name: str, command: Any) -> None:
+        parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
+        rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
+        if rows:
+            parts.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]) + "\n")
+        for own, inner in getattr(command, "commands", {}).items():
+            described(f"{name} {own}", inner)
+
+    for name, command in typer.main.get_command(app).commands.items():
+        described(f"widelimit {name}", command)
+    return "\n".join(parts)
+
+
+def _row(parameter: Any) -> str:
+    option = parameter.param_type_name == "option"
+    flag = option and parameter.is_flag
+    name = (
+        ", ".join([*parameter.opts, *parameter.secondary_opts])
+        if option
+        else (parameter.metavar or parameter.name.upper())
+    )
+    said = (parameter.help or "").strip()
+    default = parameter.default
+    plain = isinstance(default, str | int | float) and not isinstance(default, bool)
+    if option and not flag and plain:
+        said += f" Default: `{default}`."
+    return f"| `{name}` | {said} |".replace("\\|", "|")
