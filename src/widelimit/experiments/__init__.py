@@ -11,6 +11,7 @@ EXPERIMENTS = {
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
+    "activations": "Figure 4: kernels of many activations on a part of CIFAR-10",
 }
 
 
