@@ -142,7 +142,7 @@ def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     tallest = max(map(len, panels.values()))
-    figure = Figure(figsize=(4.6 * columns, (0.22 * tallest + 1.2) * rows + 0.8), layout="constrained")
+    figure = Figure(figsize=(max(4.6 * columns, 7), (0.22 * tallest + 1.2) * rows + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     marks: dict[str, Any] = {}
     grid = figure.subplots(rows, columns, squeeze=False).flat
@@ -150,12 +150,11 @@ def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
         _label(panel, "", "test accuracy", "")
         panel.set_title(name, fontsize=10)
         kinds = list(dict.fromkeys(kind for found in ranked.values() for kind in found))
+        apart = 0.3 * len(ranked) / tallest  # as far in every panel, so that error bars can be told apart
         for place, found in enumerate(ranked.values()):
             for kind, own in found.items():
                 i = kinds.index(kind)
-                height = place + 0.3 * (
-                    i - (len(kinds) - 1) / 2
-                )  # beside each other, so that error bars can be told apart
+                height = place + apart * (i - (len(kinds) - 1) / 2)
                 if own.accuracy is None:
                     words = {"fontsize": 7, "va": "center", "transform": panel.get_yaxis_transform(), "color": HUES[i]}
                     panel.text(0.01 + 0.3 * i, place, f"{kind} {own.failure}", **words)
