@@ -282,6 +282,50 @@ def _training_panels(
     top.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+class Estimate(NamedTuple):
+    """An accuracy and its standard error, or why there is none."""
+
+    accuracy: float | None
+    error: float | None
+    failure: str = ""
+
+
+def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]], title: str) -> Figure:
+    """A panel for each title: a row for each name, from the top, with a mark for each kind."""
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    tallest = max(map(len, panels.values()))
+    figure = Figure(figsize=(max(4.6 * columns, 7), (0.22 * tallest + 1.2) * rows + 0.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    marks: dict[str, Any] = {}
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, (name, ranked) in zip(grid, panels.items(), strict=False):
+        _label(panel, "", "test accuracy", "")
+        panel.set_title(name, fontsize=10)
+        kinds = list(dict.fromkeys(kind for found in ranked.values() for kind in found))
+        apart = 0.3 * len(ranked) / tallest  # as far in every panel, so that error bars can be told apart
+        for place, found in enumerate(ranked.values()):
+            for kind, own in found.items():
+                i = kinds.index(kind)
+                height = place + apart * (i - (len(kinds) - 1) / 2)
+                if own.accuracy is None:
+                    words = {"fontsize": 7, "va": "center", "transform": panel.get_yaxis_transform(), "color": HUES[i]}
+                    panel.text(0.01 + 0.3 * i, place, f"{kind} {own.failure}", **words)
+                    continue
+                marks[kind] = panel.errorbar(
+                    own.accuracy, height, xerr=own.error, fmt="os^v"[i], color=HUES[i], markersize=4, linewidth=1
+                )
+        panel.set_yticks(range(len(ranked)), list(ranked), fontsize=8)
+        panel.set_ylim(len(ranked) - 0.4, -0.6)
+        panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        panel.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    for panel in grid[len(panels) :]:
+        panel.set_visible(False)
+    figure.suptitle(title)
+    figure.legend(marks.values(), marks, loc="outside lower center", ncols=max(len(marks), 1), frameon=False)
+    return figure
+
+
 def _scale(value: float) -> float:
     return value if value else 1.0
 

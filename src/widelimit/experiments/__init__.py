@@ -8,12 +8,13 @@ from jax.errors import JaxRuntimeError
 
 INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
-    "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
     "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
-    "widths": "Figure 2: CIFAR-10 by the number of features",
     "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
+    "widths": "Figure 2: CIFAR-10 by the number of features",
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
-    "tabular": "tables: the NTK against kernels and trees",
+    "activations": "Figure 4: kernels of many activations on a part of CIFAR-10",
+    "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
+    "tabular": "Tables: the NTK against kernels and trees",
 }
 
 

@@ -10,7 +10,7 @@ Errors are those of the NNGP against the closed form, relative in the Frobenius 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -72,22 +72,25 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
 
 def gauss_hermite(act: Activation, nodes: int) -> FromDual:
     """The activation with its dual by a square of nodes."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
 
     def dual(cov: Array, var1: Array, var2: Array) -> Array:
-        t, w = jnp.asarray(points, cov.dtype), jnp.asarray(weights, cov.dtype)
         a, b = safe_sqrt(var1), safe_sqrt(var2)
-        c = jnp.clip(cov / (a * b), -1, 1)
-        along, across = b * c, b * safe_sqrt((1 - c) * (1 + c))
-
-        def term(k: Any, total: Array) -> Array:
-            i, j = k // nodes, k % nodes
-            return total + w[i] * w[j] * act.fn(a * t[i]) * act.fn(along * t[i] + across * t[j])
-
-        return jax.lax.fori_loop(0, nodes**2, term, jnp.zeros_like(cov))
+        return square_of_nodes(act.fn, nodes, a, b, jnp.clip(cov / (a * b), -1, 1))
 
     return FromDual(dual)
+
+
+def square_of_nodes(fn: Callable[[Array], Array], nodes: int, a: Array, b: Array, c: Array) -> Array:
+    """E[f(u) f(v)] for standard deviations a, b and cosine c, by so many nodes for each of two independent variables."""
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    t, w = (jnp.asarray(values, c.dtype) for values in (points, weights / weights.sum()))
+    along, across = b * c, b * safe_sqrt((1 - c) * (1 + c))
+
+    def term(k: Any, total: Array) -> Array:
+        i, j = k // nodes, k % nodes
+        return total + w[i] * w[j] * fn(a * t[i]) * fn(along * t[i] + across * t[j])
+
+    return jax.lax.fori_loop(0, nodes**2, term, jnp.zeros(jnp.broadcast_shapes(a.shape, b.shape, c.shape), c.dtype))
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
