@@ -11,7 +11,7 @@ import pytest
 import widelimit as wl
 from widelimit.activations import CATALOGUE
 from widelimit.data import Images
-from widelimit.experiments import abrelu, study
+from widelimit.experiments import abrelu, images, study
 
 TINY = {
     "seed": 0, "width": 8, "epochs": 4, "train": 192, "held_out": 40, "test": 200, "fitted": 232, "pixels": 4, "batch": 16
@@ -140,9 +140,9 @@ def test_both_sizes_hold_out_images():
 
 def test_images_are_averaged(data):
     x = np.arange(16.0).reshape(1, 4, 4, 1)
-    np.testing.assert_array_equal(abrelu.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_array_equal(images.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
     with pytest.raises(ValueError, match=r"4 x 4 pixels .* 3 x 3.*divisor"):
-        abrelu.averaged(x, 3)
+        images.averaged(x, 3)
     with pytest.raises(ValueError, match="takes 1040 training images, and the data has 232"):
         abrelu.compute(TINY | {"activation": "ReLU", "train": 1000}, data)
 

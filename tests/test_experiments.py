@@ -359,3 +359,17 @@ def test_the_figure_of_the_paper_is_asked_for():
     assert {tuple(config["features"]) for config in full} == {(512, 1024, 2048, 4096, 8192, 16384)}
     assert len(full) == 16
     assert {(config["train"], config["test"]) for config in full} == {(50_000, 10_000)}
+
+
+def test_the_latest_images_are_kept():
+    calls = []
+
+    @images.latest
+    def sums(x, shift):
+        calls.append(shift)
+        return x.sum() + shift
+
+    first, other = np.ones(3), np.ones(3)
+    given = [(first, 1), (first, 1.0), (first, 2), (other, 2), (first, 2)]
+    assert [sums(*pair) for pair in given] == [4, 4, 5, 5, 5]
+    assert calls == [1, 2, 2, 2]

@@ -37,7 +37,7 @@ from ..data import Images
 from ..data.asking import needed
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
-from .images import whitened
+from .images import averaged, latest, whitened
 from .study import Run, Study, run_study
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 0.0005
@@ -97,7 +97,7 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """Accuracies after every epoch, those that choose one of them, and seconds."""
     act, total = ACTIVATIONS[config["activation"]], config["epochs"] * max(config["train"] // config["batch"], 1)
     optimiser(total)  # refused before any work where its package is missing
-    x, y = _images(config, data)
+    x, y = _images(data, *(config[name] for name in ("train", "held_out", "test", "fitted", "pixels")))
     net = network(act, len(data.names))
     key_weights, key_orders = jax.random.split(jax.random.key(config["seed"]))
     own_slopes = [jnp.float32(slope) for slope in slopes(net)]
@@ -133,9 +133,9 @@ def optimiser(total: int) -> Any:
     return optax.chain(optax.add_decayed_weights(DECAY), optax.sgd(rate, MOMENTUM, nesterov=True))
 
 
-def _images(config: dict[str, Any], data: Images) -> tuple[Array, Array]:
+@latest
+def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
     """The first training images, the last ones, which are held out, and the first test images, all whitened; their classes."""
-    train, held_out, test, pixels = (config[name] for name in ("train", "held_out", "test", "pixels"))
     for what, asked, there in (
         ("training", train + held_out, len(data.x_train)), ("test", test, len(data.x_test)),
     ):  # fmt: skip
@@ -144,20 +144,8 @@ def _images(config: dict[str, Any], data: Images) -> tuple[Array, Array]:
     held = slice(len(data.x_train) - held_out, None)
     x = np.concatenate([data.x_train[:train], data.x_train[held], data.x_test[:test]])
     y = np.concatenate([data.y_train[:train], data.y_train[held], data.y_test[:test]])
-    fitted = averaged(data.x_train[: config["fitted"]], pixels)
-    return whitened(fitted, averaged(x, pixels), REGULARIZATION), jnp.asarray(y)
-
-
-def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
-    """Square images with fewer pixels a side, each the mean of a square of pixels."""
-    n, side, _, channels = x.shape
-    if side % pixels:
-        raise ValueError(
-            f"Images of {side} x {side} pixels cannot be averaged to {pixels} x {pixels}. Give a divisor of {side}."
-        )
-    if side == pixels:
-        return x
-    return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4))
+    seen = averaged(data.x_train[:fitted], pixels)
+    return whitened(seen, averaged(x, pixels), REGULARIZATION), jnp.asarray(y)
 
 
 def _shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:

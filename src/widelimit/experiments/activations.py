@@ -29,7 +29,7 @@ from ..device_ridge import chosen_on_held_out, kernel_path, scored
 from ..layers import Flatten
 from ..network import Network, serial
 from ..numerics import derivative
-from .images import whitened
+from .images import averaged, latest, whitened
 from .quadrature import square_of_nodes
 from .study import Run, Study, run_study
 
@@ -146,6 +146,7 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     return {name: classified(K, y, train, config["held_out"]) for name, K in rows.items()} | {"seconds": seconds}
 
 
+@latest
 def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
     """The first images of either set, of this height, whitened and with mean square 1, and their classes as one-hot rows."""
     for what, asked, there in (("training", train, len(data.x_train)), ("test", test, len(data.x_test))):
@@ -153,22 +154,11 @@ def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray
             raise ValueError(
                 f"The experiment takes {asked} {what} images, and the data has {there}. Give all of CIFAR-10."
             )
-    if not (_latest and _latest[0][0] is data.x_train and _latest[0][1:] == (pixels, train, test)):
-        images = np.concatenate([data.x_train[:train], data.x_test[:test]])
-        x = np.asarray(whitened(_pooled(data.x_train, pixels), _pooled(images, pixels), REGULARIZATION), np.float64)
-        size = np.sqrt(np.mean(x**2, axis=(1, 2, 3), keepdims=True))
-        labels = np.concatenate([data.y_train[:train], data.y_test[:test]])
-        _latest[:] = [(data.x_train, pixels, train, test), x / size, np.eye(len(data.names))[labels]]
-    return _latest[1], _latest[2]
-
-
-_latest: list[Any] = []  # the images that the run before took, which mostly are those of the next
-
-
-def _pooled(x: np.ndarray, pixels: int) -> np.ndarray:
-    """Images of this height: sums over squares, since lengths do not matter."""
-    step = x.shape[1] // pixels
-    return x.reshape(len(x), pixels, step, pixels, step, -1).sum((2, 4), dtype=np.float32)
+    images = np.concatenate([data.x_train[:train], data.x_test[:test]])
+    x = np.asarray(whitened(averaged(data.x_train, pixels), averaged(images, pixels), REGULARIZATION), np.float64)
+    size = np.sqrt(np.mean(x**2, axis=(1, 2, 3), keepdims=True))
+    labels = np.concatenate([data.y_train[:train], data.y_test[:test]])
+    return x / size, np.eye(len(data.names))[labels]
 
 
 def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int) -> dict[str, Any]:

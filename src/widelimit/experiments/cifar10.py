@@ -29,7 +29,7 @@ from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest
 from . import main
-from .images import features_of, rows_of_kernel, seconds_since, whitened
+from .images import features_of, latest, rows_of_kernel, seconds_since, whitened
 from .results import add_run, check_paths, machine, memory, read_runs
 from .study import Shown, save_figure
 
@@ -168,7 +168,7 @@ def reproduce(
     every run.
     """
     _check(config, data, batch)
-    images, labels = _asked_for(config, data)
+    images, labels = _asked_for(data, config.train, config.test)
     seen = digest(data.x_train, images, labels)
     known = {run["digest"]: run for run in read_runs(out)}
     wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen): run for run in config.runs()}
@@ -188,18 +188,23 @@ def reproduce(
     return [known[name] for name in wanted]
 
 
-def _asked_for(config: Config, data: Images) -> tuple[np.ndarray, np.ndarray]:
+def _asked_for(data: Images, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
     """The images, those of the test after those of the training, and their labels."""
-    images = np.concatenate([data.x_train[: config.train], data.x_test[: config.test]])
-    return images, np.concatenate([data.y_train[: config.train], data.y_test[: config.test]])
+    images = np.concatenate([data.x_train[:train], data.x_test[:test]])
+    return images, np.concatenate([data.y_train[:train], data.y_test[:test]])
 
 
 def prepared(config: Config, data: Images) -> tuple[Array, np.ndarray, float]:
     """Whitened images, one-hot targets, and the seconds that took."""
     _check(config, data, None)
-    images, labels = _asked_for(config, data)
+    return _prepared(data, config.train, config.test, config.regularization)
+
+
+@latest
+def _prepared(data: Images, train: int, test: int, regularization: float) -> tuple[Array, np.ndarray, float]:
+    images, labels = _asked_for(data, train, test)
     began = time.perf_counter()
-    x = whitened(data.x_train, images, config.regularization)  # all of them, where few are to be learned from
+    x = whitened(data.x_train, images, regularization)  # all of them, where few are to be learned from
     return x, np.eye(len(data.names))[labels], seconds_since(began, x)
 
 

@@ -9,7 +9,7 @@ image, which makes their products invariant.
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, wraps
 from math import prod
 from typing import Any, NamedTuple
 
@@ -29,6 +29,34 @@ _BLOCK = 4096  # images at a time
 _ROWS = 16  # of a kernel at a time
 _SAMPLE = 1024  # images that choose channels
 _ITERATIONS = 4
+
+
+def latest(fn: Callable) -> Callable:
+    """fn that keeps its latest result for calls with the same data and numbers: most runs take those of the one before."""
+    kept: list[Any] = []
+
+    @wraps(fn)
+    def call(*given: Any) -> Any:
+        same = kept and all(
+            a is b or (isinstance(a, int | float) and a == b) for a, b in zip(given, kept[0], strict=True)
+        )
+        if not same:
+            kept[:] = given, fn(*given)
+        return kept[1]
+
+    return call
+
+
+def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
+    """Square images with fewer pixels a side, each the mean of a square of pixels."""
+    n, side, _, channels = x.shape
+    if side % pixels:
+        raise ValueError(
+            f"Images of {side} x {side} pixels cannot be averaged to {pixels} x {pixels}. Give a divisor of {side}."
+        )
+    if side == pixels:
+        return x
+    return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4))
 
 
 def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
