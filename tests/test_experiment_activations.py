@@ -11,18 +11,18 @@ from widelimit.data import Images
 from widelimit.experiments import activations, study
 from widelimit.experiments.activations import ACTIVATIONS, READINGS, ByNodes, classified, inputs
 
-RNG = np.random.default_rng(0)
 CLASSES = 3
 
 
-def _images(count):
+def _images(rng, count):
     """Noise with a bright third, which tells the class."""
-    x, y = RNG.integers(100, size=(count, 8, 8, 3)), RNG.integers(CLASSES, size=count)
+    x, y = rng.integers(100, size=(count, 8, 8, 3)), rng.integers(CLASSES, size=count)
     x[np.arange(count), :, :, y] += 100
     return x.astype(np.uint8), y
 
 
-DATA = Images(*_images(400), *_images(40), ("a", "b", "c"))
+RNG = np.random.default_rng(0)
+DATA = Images(*_images(RNG, 400), *_images(RNG, 40), ("a", "b", "c"))
 SMALL = {"pixels": 4, "train": 40, "test": 30, "held_out": 10, "dtype": "float64"}
 
 
@@ -88,7 +88,8 @@ def test_nodes_of_relu_miss_its_slope():
 
 
 def test_the_penalty_knows_nothing_of_test_images():
-    z, labels = RNG.normal(size=(120, 4)), RNG.integers(CLASSES, size=120)
+    rng = np.random.default_rng(1)
+    z, labels = rng.normal(size=(120, 4)), rng.integers(CLASSES, size=120)
     z[np.arange(120), labels] += 2
     y = np.eye(CLASSES)[labels]
     K = np.exp(z @ z[:60].T / 4)
@@ -103,7 +104,7 @@ def test_the_penalty_knows_nothing_of_test_images():
 
 
 def test_kernels_that_fail_are_reported(tmp_path):
-    y = np.eye(CLASSES)[RNG.integers(CLASSES, size=60)]
+    y = np.eye(CLASSES)[np.random.default_rng(2).integers(CLASSES, size=60)]
     overflown = np.ones((60, 40))
     overflown[50, 3] = np.inf
     nothing = classified(overflown, y, 40, 10)

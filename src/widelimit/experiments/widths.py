@@ -15,6 +15,7 @@ import numpy as np
 from ..activations import Activation, ExpNormalized, named
 from ..data import Images
 from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
+from .images import check_enough
 from .study import Run, Study, run_study
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
@@ -24,11 +25,12 @@ PUBLISHED = {"paper: scaled normalised Gaussian": (2**14, 0.7813), "paper: ReLU"
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every activation, kernel and seed, with all numbers of features."""
-    sizes = {"features": [2**power for power in range(6, 10)], "train": 500, "test": 500}
+    sizes: dict[str, Any] = {"features": [2**power for power in range(6, 10)], "train": 500, "test": 500}
     kinds = [("nngp", 0)]
     if full:
         sizes = {"features": [2**power for power in range(9, 15)], "train": Config.train, "test": Config.test}
         kinds = [("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)]
+    sizes |= {"penalties": list(Config.penalties), "dtype": Config().resolved_dtype}
     return [
         {"activation": name, "scale": scale, "kernel": kernel, "seed": seed, **sizes}
         for kernel, seed in kinds
@@ -38,8 +40,10 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy and seconds of every number of features."""
-    rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test")}
-    runs = Config(features=tuple(config["features"]), seeds=(config["seed"],), **rest).runs()
+    rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test", "dtype")}
+    features, penalties = tuple(config["features"]), tuple(config["penalties"])
+    runs = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest).runs()
+    check_enough(data, config["train"], config["test"])
     x, y, preprocessing = prepared(runs[0], data)
     found = [run_once(run, x, y, preprocessing) for run in runs]
     return {
@@ -47,7 +51,6 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
         ON_TEST: [run[ON_TEST]["accuracy"] for run in found],
         "penalties": [run["penalty"] for run in found],
         "seconds": [run["seconds"] for run in found],
-        "dtype": runs[0].dtype,
     }
 
 
@@ -64,14 +67,14 @@ def spoken(name: str, scale: float) -> str:
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Mean accuracies over seeds, in per cent, and their spread."""
     rows = []
-    for (kernel, name, scale, train), own in _groups(runs):
+    for (kernel, name, scale, train, dtype), own in _groups(runs):
         every = 100 * np.array([run["accuracies"] for run in own])
         on_test = 100 * np.array([run[ON_TEST] for run in own])
         for i, features in enumerate(own[0]["config"]["features"]):
             spread = f"{every[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
             rows.append({
-                "activation": spoken(name, scale), "kernel": kernel.upper(), "training images": train, "features": features,
-                "seeds": len(own), "accuracy, %": float(every[:, i].mean()), "spread": spread,
+                "activation": spoken(name, scale), "kernel": kernel.upper(), "dtype": dtype, "training images": train,
+                "features": features, "seeds": len(own), "accuracy, %": float(every[:, i].mean()), "spread": spread,
                 ON_TEST: float(on_test[:, i].mean()),
             })  # fmt: skip
     return rows
@@ -82,11 +85,11 @@ def draw(runs: Sequence[Run]) -> Any:
     from ..plots import Line, accuracy_by_features
 
     groups = _groups(runs)
-    several = len({key[3] for key, _ in groups}) > 1
+    several = len({key[3:] for key, _ in groups}) > 1
     lines = []
-    for (kernel, name, scale, train), own in groups:
+    for (kernel, name, scale, train, dtype), own in groups:
         every = np.array([run["accuracies"] for run in own])
-        label = f"{spoken(name, scale)}, {kernel.upper()}" + (f", {train:,} images" if several else "")
+        label = f"{spoken(name, scale)}, {kernel.upper()}" + (f", {train:,} images, {dtype}" if several else "")
         spread = every.std(0, ddof=1) if len(every) > 1 else np.zeros(every.shape[1])
         place = SERIES.index((name, scale))
         lines.append(Line(label, own[0]["config"]["features"], every.mean(0), spread, place, kernel == "ntk"))
@@ -95,17 +98,18 @@ def draw(runs: Sequence[Run]) -> Any:
     return accuracy_by_features(lines, PUBLISHED if full else {}, duals, "CIFAR-10 by features of Myrtle-5")
 
 
-def _groups(runs: Sequence[Run]) -> list[tuple[tuple[str, str, float, int], list[Run]]]:
-    """The seeds of every kernel, activation and number of training images, in the order of the series."""
+def _groups(runs: Sequence[Run]) -> list[tuple[tuple[str, str, float, int, str], list[Run]]]:
+    """The seeds of every kernel, activation, number of training images and dtype, in the order of the series."""
 
     def key(run: Run) -> tuple:
         config = run["config"]
         place = SERIES.index((config["activation"], config["scale"]))
-        return config["train"], config["kernel"], place, config["features"]
+        return config["train"], config["dtype"], config["kernel"], place, config["features"]
 
     found = []
-    for (train, kernel, place, _), own in groupby(sorted(runs, key=key), key=key):
-        found.append(((kernel, *SERIES[place], train), list(own)))
+    for (train, dtype, kernel, place, _), own in groupby(sorted(runs, key=key), key=key):
+        of_seeds = {run["config"]["seed"]: run for run in own}
+        found.append(((kernel, *SERIES[place], train, dtype), list(of_seeds.values())))
     return found
 
 
