@@ -81,6 +81,47 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
 _LEAST = 1e-16  # what double precision leaves of a relative error
 
 
+class Laws(NamedTuple):
+    """A panel of curves that should be powers: curves with labels, of which equal ones share a hue, and exponents of guides."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: list[tuple[str, Curve]]
+    guides: Mapping[str, float]
+
+
+def power_laws(rows: Sequence[Sequence[Laws]], title: str) -> Figure:
+    """Rows of panels with logarithmic axes; guides are grey lines through the last point of the curves, in their order."""
+    rows = [row for row in rows if row]
+    columns = max(map(len, rows))
+    figure = Figure(figsize=(max(3.2 * columns, 7), 2.9 * len(rows) + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    explained: set[str] = set()
+    for i, row in enumerate(rows):
+        for panel, laws in zip(grid[i], row, strict=False):
+            labels = list(dict.fromkeys(label for label, _ in laws.curves))
+            for label, curve in laws.curves:
+                hue = HUES[labels.index(label)]
+                panel.plot(curve.x, curve.errors.mean(0), color=hue, marker=".", label=label)
+                panel.fill_between(curve.x, *(f(curve.errors, 0) for f in (np.min, np.max)), color=hue, alpha=0.2, lw=0)
+            for (name, power), (_, curve) in zip(laws.guides.items(), laws.curves, strict=False):
+                line = curve.errors.mean(0)[-1] * (curve.x / curve.x[-1]) ** power
+                panel.plot(curve.x, line, color="0.55", linestyle="--", linewidth=1, label=name, zorder=1)
+            _label(panel, laws.title, laws.xlabel, laws.ylabel)
+            panel.title.set_fontsize(10)
+            panel.set(xscale="log", yscale="log")
+            found = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+            if not explained.issuperset(found):  # once for panels alike
+                panel.legend(found.values(), found, fontsize=7, frameon=False)
+            explained |= set(found)
+        for panel in grid[i][len(row) :]:
+            panel.set_visible(False)
+    figure.suptitle(title)
+    return figure
+
+
 class Timed(NamedTuple):
     """A point of accuracy against time; the spread is that over seeds, and the note is written beside it."""
 
