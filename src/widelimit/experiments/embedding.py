@@ -17,20 +17,19 @@ from itertools import product
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import nets
-from ..sketch import PolySketch, RandomWeights
+from ..sketch import PolySketch, RandomWeights, Sketch
 from .study import Run, Study, run_study
-from .timing import of_pairs, seconds
+from .timing import exact_and_sketched
 
-SKETCHES = {"default": "auto", "PolySketch": PolySketch(8), "random weights": RandomWeights(0)}
+SKETCHES: dict[str, str | Sketch] = {"default": "auto", "PolySketch": PolySketch(8), "random weights": RandomWeights(0)}
 SCALES = {"relu": 2**0.5, "exp_normalized": 1.0}  # of weights, so that variances stay as they are
 NAMES = {"relu": "ReLU", "exp_normalized": "normalised Gaussian"}
 DIMENSION = 16  # numbers in a row
 SHOWN_AT = 16  # the statistical dimension that is drawn against m, and in the table
-ROOM = 8  # columns for each statistical dimension from which on exponents are fitted
+ROOM = 32  # columns for each statistical dimension from which on exponents are fitted
 SPECTRAL, TIMES = "spectral error", "time"
 
 
@@ -49,7 +48,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
     times = [
         {
             "part": TIMES, "activation": "exp_normalized", "kernel": "ntk", "side": side,
-            "columns": 4096 if full else 512, "exact images": exact, "images": sketched,
+            "columns": 4096 if full else 512, "dtype": "float32", "exact images": exact, "images": sketched,
         }
         for side, (exact, sketched) in images.items()
     ]  # fmt: skip
@@ -58,7 +57,9 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
     """What one run finds."""
-    return spectral_errors(config) if config["part"] == SPECTRAL else times_of_images(config)
+    if config["part"] == SPECTRAL:
+        return spectral_errors(config)
+    return exact_and_sketched(config, (config["side"], config["side"], 3))
 
 
 def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
@@ -108,28 +109,26 @@ def spectral_error(features: np.ndarray, values: np.ndarray, shift: float) -> fl
     return float(np.abs(np.linalg.eigvalsh(matrix)).max())
 
 
-def times_of_images(config: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of a pair of images, exactly, and of an image's features, and those of the calls that compile."""
-    net, shape, get = nets.myrtle(5, config["activation"]), (config["side"], config["side"], 3), config["kernel"]
-    most = max(config["exact images"], config["images"])
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(most, *shape)), jnp.float32)
-    first_exact, pair = of_pairs(net, x[: config["exact images"]], get, 3)
-    phi = net.feature_map(jax.random.key(0), shape, config["columns"], get)
-    first, features = seconds(lambda: phi(x[: config["images"]]))
-    return {
-        "seconds a pair": pair, "seconds an image": features / config["images"],
-        "first calls": {"exact": first_exact, "features": first},
-    }  # fmt: skip
+def enough_columns(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All m and s with m >= ROOM s, and e, (keys, points). With fewer columns e is about s / m, above 1."""
+    config = run["config"]
+    m, s = np.meshgrid(config["columns"], config["dimensions"], indexing="ij")
+    enough = m >= ROOM * s
+    return m[enough], s[enough], np.array(run["errors"])[:, enough]
 
 
 def exponents(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Powers of m and of s that fit e where m >= ROOM s, and their standard errors, from a fit for each key."""
-    config, errors = run["config"], np.array(run["errors"])
-    m, s = np.meshgrid(config["columns"], config["dimensions"], indexing="ij")
-    enough = m >= ROOM * s
-    design = np.stack([np.ones(enough.sum()), np.log(m[enough]), np.log(s[enough])], -1)
-    fits = np.linalg.lstsq(design, np.log(errors[:, enough]).T)[0][1:]
+    """Powers of m and of s that fit e where columns are enough, and their standard errors, from a fit for each key."""
+    m, s, errors = enough_columns(run)
+    design = np.stack([np.ones(len(m)), np.log(m), np.log(s)], -1)
+    fits = np.linalg.lstsq(design, np.log(errors).T)[0][1:]
     return fits.mean(1), fits.std(1, ddof=1) / len(errors) ** 0.5
+
+
+def constant(run: Run) -> float:
+    """The least C with e <= C sqrt(s / m) at every point, key by key, where columns are enough."""
+    m, s, errors = enough_columns(run)
+    return float(np.max(errors * np.sqrt(m / s)))
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
@@ -144,7 +143,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Every exponent with its standard error, and what was found at the largest size."""
+    """Every exponent with its standard error, what was found at the largest size, and C of e <= C sqrt(s / m)."""
     rows = []
     for run in runs:
         config = run["config"]
@@ -154,7 +153,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             for of, wanted, power, error in zip(("m", "s"), (-0.5, 0.5), *exponents(run), strict=True):
                 rows.append(
                     _row(SPECTRAL, config, f"depth {config['depth']}", config["sketch"], of, power, error, wanted)
-                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest}
+                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest, "C": constant(run)}
                 )
     for name, wanted in (("seconds a pair", 2.0), ("seconds an image", 1.0)):
         for own in _sizes(runs):
@@ -164,7 +163,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             kind = "exact" if name == "seconds a pair" else f"default, {last['columns']} columns"
             rows.append(
                 _row(name, last, "Myrtle-5", kind, "pixels", *fit, wanted)
-                | {"where": f"{last['side']} x {last['side']} pixels", "value": own[-1][name]}
+                | {"where": f"{last['side']} x {last['side']} pixels", "value": own[-1][name], "C": ""}
             )
     return rows
 
@@ -188,23 +187,19 @@ def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """e against m, a row for each activation; e against s / m, a panel for each sketch; and times against pixels."""
+    """e against m, a panel for each kernel; e against s / m, a panel for each sketch; and times against pixels."""
     from ..plots import Curve, Laws, power_laws
 
     spectral = [run for run in runs if run["config"]["part"] == SPECTRAL]
-    rows = []
-    for name in NAMES:
-        panels: dict[str, Laws] = {}
-        for run in spectral:
-            config = run["config"]
-            if config["activation"] == name:
-                title = f"{NAMES[name]}, depth {config['depth']}, {config['kernel'].upper()}"
-                panel = panels.setdefault(
-                    title, Laws(title, "columns m", f"ε where s = {SHOWN_AT}", [], {"m^(-1/2)": -0.5})
-                )
-                errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
-                panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
-        rows.append(list(panels.values()))
+    panels: dict[str, Laws] = {}
+    for run in spectral:
+        config = run["config"]
+        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {config['kernel'].upper()}"
+        ylabel, guides = f"ε where s = {SHOWN_AT}", {"m^(-1/2)": -0.5}
+        panel = panels.setdefault(title, Laws(title, "columns m", ylabel, [], guides))
+        errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
+        panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
+    rows = [list(panels.values())[i : i + 4] for i in range(0, len(panels), 4)]
     last = []
     for kind in SKETCHES:
         curves = [

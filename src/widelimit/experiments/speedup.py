@@ -10,13 +10,10 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .. import nets
 from .study import Run, Study, run_study
-from .timing import of_pairs, pair_count, seconds
+from .timing import exact_and_sketched, pair_count
 
 SHAPE = 32, 32, 3
 NAMES = {"exp_normalized": "normalised Gaussian", "relu": "ReLU"}
@@ -42,18 +39,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
     """Seconds of a pair, exactly, and of an image's features, and those of the first calls."""
-    net, get = nets.myrtle(5, config["activation"]), config["kernel"]
-    most = max(config["exact images"], config["images"])
-    x = np.random.default_rng(0).normal(size=(most, *SHAPE))
-    axes = 1, 2, 3
-    x = jnp.asarray((x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True), jnp.float32)
-    first_exact, pair = of_pairs(net, x[: config["exact images"]], get)
-    phi = net.feature_map(jax.random.key(0), SHAPE, config["columns"], get, dtype=config["dtype"])
-    first, features = seconds(lambda: phi(x[: config["images"]]), 2)
-    return {
-        "seconds a pair": pair, "seconds an image": features / config["images"],
-        "first calls": {"exact": first_exact, "features": first},
-    }  # fmt: skip
+    return exact_and_sketched(config, SHAPE)
 
 
 def hours(run: Run, exact: bool, n: int) -> float:

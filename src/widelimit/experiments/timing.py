@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from .. import nets
 from ..network import Network
 
 
@@ -29,3 +32,21 @@ def of_pairs(net: Network, x: jax.Array, get: str, times: int = 1) -> tuple[floa
 def pair_count(n: int) -> int:
     """How many numbers a symmetric matrix of n rows has."""
     return n * (n + 1) // 2
+
+
+def exact_and_sketched(config: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """Seconds of a pair of images, exactly, and of an image's features by Myrtle-5, and those of the calls that compile.
+
+    The images are normal numbers, each with the mean 0 and the variance 1: times do not depend on what is on them.
+    """
+    net, get = nets.myrtle(5, config["activation"]), config["kernel"]
+    most = max(config["exact images"], config["images"])
+    noise, axes = np.random.default_rng(0).normal(size=(most, *shape)), (1, 2, 3)
+    x = jnp.asarray((noise - noise.mean(axes, keepdims=True)) / noise.std(axes, keepdims=True), jnp.float32)
+    first_exact, pair = of_pairs(net, x[: config["exact images"]], get, 5)
+    phi = net.feature_map(jax.random.key(0), shape, config["columns"], get, dtype=config["dtype"])
+    first, features = seconds(lambda: phi(x[: config["images"]]), 5)
+    return {
+        "seconds a pair": pair, "seconds an image": features / config["images"],
+        "first calls": {"exact": first_exact, "features": first},
+    }  # fmt: skip
