@@ -120,7 +120,7 @@ def power_laws(rows: Sequence[Sequence[Laws]], title: str) -> Figure:
                 _number_ticks(axis)
             found = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
             if not explained and alike:
-                figure.legend(found.values(), found, loc="outside lower center", ncols=3, frameon=False)
+                figure.legend(found.values(), found, loc="outside lower center", ncols=2, frameon=False)
             elif not explained.issuperset(found):
                 panel.legend(found.values(), found, fontsize=7, frameon=False)
             explained |= set(found)

@@ -89,7 +89,7 @@ def draw(runs: Sequence[Run]) -> Any:
     for panel in panels.values():
         for kind, known in PAPER.items():
             curve = Curve(np.array(list(known)), np.array([list(known.values())]))
-            panel.curves.append((f"the paper, one A100, {kind}", curve))
+            panel.curves.append((f"the paper's NTK, one A100, {kind}", curve))
     return power_laws(
         [list(panels.values())], "Hours of the exact kernel and of features of Myrtle-5 by the number of images"
     )
