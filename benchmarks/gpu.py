@@ -15,7 +15,6 @@ Without a part named, features, exact and tail run. Without a GPU everything run
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
@@ -29,21 +28,12 @@ import numpy as np
 import widelimit as wl
 from widelimit.data import Images, cifar10
 from widelimit.experiments.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
+from widelimit.experiments.timing import of_pairs, pair_count, seconds
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
 WIDTHS = 4096, 8192, 16384, 32768
 ACTIVATION = wl.ExpNormalized()
 PENALTIES = 3e-4, 1e-3, 3e-3, 1e-2, 3e-2  # of accuracy, where they are known to hold the best
-
-
-def seconds(run: Callable[[], jax.Array], times: int = 3) -> tuple[float, float]:
-    """The first call's seconds, which compiles, and the least of some others."""
-    found = []
-    for _ in range(times + 1):
-        start = time.perf_counter()
-        jax.block_until_ready(run())
-        found.append(time.perf_counter() - start)
-    return found[0], min(found[1:])
 
 
 def peaks(options: argparse.Namespace) -> tuple[float, float]:
@@ -102,12 +92,6 @@ def features(options: argparse.Namespace) -> list[str]:
     return missed
 
 
-def pairs(net: wl.Network, x: jax.Array, get: str) -> tuple[float, float]:
-    """The first call's seconds and the seconds a pair of a kernel of x with itself, every pair once."""
-    run = seconds(lambda: net.kernel(x, get=get, progress=False, out=np.empty((len(x), len(x)), np.float32)), 1)
-    return run[0], run[1] / (len(x) * (len(x) + 1) / 2)
-
-
 def exact(options: argparse.Namespace) -> list[str]:
     """Microseconds a pair of the whole network."""
     rng, missed = np.random.default_rng(0), []
@@ -115,8 +99,8 @@ def exact(options: argparse.Namespace) -> list[str]:
     print("| exact Myrtle-5 | first call, s | microseconds a pair | 60,000 images, hours |\n|---|---|---|---|")
     for get in ("nngp", "ntk"):
         net = wl.nets.myrtle(5, ACTIVATION)
-        first, each = pairs(net, jnp.asarray(x), get)
-        print(f"| {get} | {first:.1f} | {1e6 * each:.3g} | {each * IMAGES**2 / 2 / 3600:.3g} |", flush=True)
+        first, each = of_pairs(net, jnp.asarray(x), get)
+        print(f"| {get} | {first:.1f} | {1e6 * each:.3g} | {each * pair_count(IMAGES) / 3600:.3g} |", flush=True)
         found, right = net.kernel(x[:4], get=get), _on_cpu(net, x[:4], get)
         if not np.allclose(found, right, rtol=1e-4):
             missed.append(f"exact {get}: {np.abs(found / right - 1).max():.2g} off")
@@ -132,7 +116,7 @@ def tail(options: argparse.Namespace) -> list[str]:
     flops, _ = peaks(options)
     for channels in options.channels:
         x = jax.random.normal(jax.random.key(0), (options.tail_images, 8, 8, channels), jnp.bfloat16)
-        first, each = pairs(last, x, "nngp")
+        first, each = of_pairs(last, x, "nngp")
         share = 2 * 64**2 * channels / each / flops
         print(f"| {channels} | {first:.1f} | {1e9 * each:.3g} | {share:.0%} |", flush=True)
         few = np.asarray(x[:4], np.float32)

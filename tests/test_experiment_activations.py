@@ -109,6 +109,7 @@ def test_kernels_that_fail_are_reported(tmp_path):
     overflown[50, 3] = np.inf
     nothing = classified(overflown, y, 40, 10)
     assert nothing == {"accuracy": None, "error": None, "penalty": None, "varies": None}
+    assert classified(np.zeros((60, 40), np.float32), y, 40, 10)["varies"] == 0
     constant = classified(np.ones((60, 40), np.float32), y, 40, 10)
     assert constant["accuracy"] is None
     assert abs(constant["varies"]) < 1e-6

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
 from .activations import Activation, dual, dual_slope
 
@@ -81,6 +82,54 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
 
 
 _LEAST = 1e-16  # what double precision leaves of a relative error
+
+
+class Laws(NamedTuple):
+    """A panel of curves that should be powers: curves with labels, of which equal ones share a hue, and exponents of guides."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: list[tuple[str, Curve]]
+    guides: Mapping[str, float]
+
+
+def power_laws(rows: Sequence[Sequence[Laws]], title: str) -> Figure:
+    """Rows of panels with logarithmic axes; guides are grey lines through the last point of the curves, in their order."""
+    rows = [row for row in rows if row]
+    columns = max(map(len, rows))
+    figure = Figure(figsize=(max(3.2 * columns, 7), 2.9 * len(rows) + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    alike = len({tuple(label for label, _ in laws.curves) for row in rows for laws in row}) == 1
+    explained: set[str] = set()
+    for i, row in enumerate(rows):
+        for panel, laws in zip(grid[i], row, strict=False):
+            labels = list(dict.fromkeys(label for label, _ in laws.curves))
+            for label, curve in laws.curves:
+                hue = HUES[labels.index(label)]
+                panel.plot(curve.x, curve.errors.mean(0), color=hue, marker=".", label=label)
+                panel.fill_between(curve.x, *(f(curve.errors, 0) for f in (np.min, np.max)), color=hue, alpha=0.2, lw=0)
+            for (name, power), (_, curve), dash in zip(laws.guides.items(), laws.curves, ("--", ":"), strict=False):
+                places = [place for _, other in laws.curves for place in (other.x.min(), other.x.max())]
+                ends = np.array([min(places), max(places)])
+                line = curve.errors.mean(0)[-1] * (ends / curve.x[-1]) ** power
+                panel.plot(ends, line, color="0.55", linestyle=dash, linewidth=1, label=name, zorder=1)
+            _label(panel, laws.title, laws.xlabel, laws.ylabel)
+            panel.title.set_fontsize(10)
+            panel.set(xscale="log", yscale="log")
+            for axis in (panel.xaxis, panel.yaxis):
+                _number_ticks(axis)
+            found = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
+            if not explained and alike:
+                figure.legend(found.values(), found, loc="outside lower center", ncols=2, frameon=False)
+            elif not explained.issuperset(found):
+                panel.legend(found.values(), found, fontsize=7, frameon=False)
+            explained |= set(found)
+        for panel in grid[i][len(row) :]:
+            panel.set_visible(False)
+    figure.suptitle(title)
+    return figure
 
 
 class Timed(NamedTuple):
@@ -324,6 +373,14 @@ def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
     figure.suptitle(title)
     figure.legend(marks.values(), marks, loc="outside lower center", ncols=max(len(marks), 1), frameon=False)
     return figure
+
+
+def _number_ticks(axis: Axis) -> None:
+    """Plain numbers on a logarithmic axis: few ticks, also where it has less than a decade."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 60 * low else (1,), numticks=9))
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _scale(value: float) -> float:

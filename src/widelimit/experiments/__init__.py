@@ -14,6 +14,8 @@ EXPERIMENTS = {
     "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
     "activations": "Figure 4: kernels of many activations on a part of CIFAR-10",
     "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
+    "speedup": "Speed-up: the exact kernel of Myrtle-5 against its features, timed on blocks and projected",
+    "embedding": "Theorems 4 and 5: how many features a kernel needs, and their time for images",
     "tabular": "Tables: the NTK against kernels and trees",
 }
 

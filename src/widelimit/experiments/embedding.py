@@ -1,0 +1,235 @@
+"""Theorems 4 and 5 of the paper: how many features a kernel matrix needs, and what they cost for images.
+
+Theorem 4. With s = tr K (K + l)^-1, the statistical dimension of an n x n kernel matrix K with a penalty l, features F of some
+m ~ s / e^2 columns have
+
+    (1 - e) (K + l)  <=  F F^T + l  <=  (1 + e) (K + l).
+
+For chosen s, hence l, the least such e is measured for several m: it should go as sqrt(s / m).
+
+Theorem 5. The features of an image take time linear in its pixels; the exact kernel of two images takes time quadratic in them.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import nets
+from ..sketch import PolySketch, RandomWeights, Sketch
+from .study import Run, Study, run_study
+from .timing import exact_and_sketched
+
+SKETCHES: dict[str, str | Sketch] = {"default": "auto", "PolySketch": PolySketch(8), "random weights": RandomWeights(0)}
+SCALES = {"relu": 2**0.5, "exp_normalized": 1.0}  # of weights, so that variances stay as they are
+NAMES = {"relu": "ReLU", "exp_normalized": "normalised Gaussian"}
+DIMENSION = 16  # numbers in a row
+SHOWN_AT = 16  # the statistical dimension that is drawn against m, and in the table
+ROOM = 32  # columns for each statistical dimension from which on exponents are fitted
+SPECTRAL, TIMES = "spectral error", "time"
+
+
+def settings(full: bool) -> list[dict[str, Any]]:
+    """A run for every kernel and sketch, with all numbers of columns, and one for every size of images."""
+    rows, keys, depths, kernels = (1000, 8, (1, 2, 3), ("nngp", "ntk")) if full else (256, 4, (1, 2), ("ntk",))
+    columns = [2**power for power in (range(6, 14) if full else (7, 9, 11))]
+    spectral = [
+        {
+            "part": SPECTRAL, "activation": name, "depth": depth, "kernel": get, "sketch": kind, "columns": columns,
+            "rows": rows, "keys": keys, "dimensions": [4, 16, 64],
+        }
+        for name, depth, get, kind in product(NAMES, depths, kernels, SKETCHES)
+    ]  # fmt: skip
+    images = {8: (48, 64), 16: (16, 32), 32: (6, 16), 64: (2, 8)} if full else {8: (48, 64), 16: (16, 32), 32: (6, 16)}
+    times = [
+        {
+            "part": TIMES, "activation": "exp_normalized", "kernel": "ntk", "side": side,
+            "columns": 4096 if full else 512, "dtype": "float32", "exact images": exact, "images": sketched,
+        }
+        for side, (exact, sketched) in images.items()
+    ]  # fmt: skip
+    return [*spectral, *times]
+
+
+def compute(config: dict[str, Any]) -> dict[str, Any]:
+    """What one run finds."""
+    if config["part"] == SPECTRAL:
+        return spectral_errors(config)
+    return exact_and_sketched(config, (config["side"], config["side"], 3))
+
+
+def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
+    """e of Theorem 4, (keys, columns, dimensions), and the penalties that give the dimensions."""
+    name = config["activation"]
+    net = nets.fully_connected(config["depth"], name, SCALES[name])
+    x = np.random.default_rng(0).normal(size=(config["rows"], DIMENSION))
+    values, vectors = np.linalg.eigh(net.kernel(x, get=config["kernel"]))
+    penalties = [penalty(values, dimension) for dimension in config["dimensions"]]
+    kind, rows, errors = SKETCHES[config["sketch"]], x.astype(np.float32), []
+    with compiled_fast():
+        for key in jax.random.split(jax.random.key(0), config["keys"]):
+            maps = (net.feature_map(key, (DIMENSION,), m, config["kernel"], kind) for m in config["columns"])
+            rotated = [vectors.T @ phi(rows).astype(np.float64) for phi in maps]
+            errors.append([[spectral_error(f, values, shift) for shift in penalties] for f in rotated])
+    return {"penalties": penalties, "errors": errors}
+
+
+@contextmanager
+def compiled_fast() -> Iterator[None]:
+    """Programs that compile in a third of the time and run slower, for many that run a few times each."""
+    flag = "jax_disable_most_optimizations"
+    before = jax.config.values[flag]
+    jax.config.update(flag, True)
+    try:
+        yield
+    finally:
+        jax.config.update(flag, before)
+
+
+def penalty(values: np.ndarray, dimension: float) -> float:
+    """l with sum of v / (v + l) = dimension, by bisection of its logarithm."""
+    values = np.maximum(values, 0)
+    low, high = (np.log(values[-1]) + step for step in (-50, 50))
+    for _ in range(100):
+        middle = (low + high) / 2
+        large = np.sum(values / (values + np.exp(middle))) < dimension
+        low, high = (low, middle) if large else (middle, high)
+    return float(np.exp(high))
+
+
+def spectral_error(features: np.ndarray, values: np.ndarray, shift: float) -> float:
+    """The largest |eigenvalue| of (K + l)^-1/2 (F F^T + l) (K + l)^-1/2 - 1, where K = diag(values)."""
+    scaled = features / np.sqrt(np.maximum(values, 0) + shift)[:, None]
+    matrix = scaled @ scaled.T
+    matrix[np.diag_indices(len(values))] += shift / (np.maximum(values, 0) + shift) - 1
+    return float(np.abs(np.linalg.eigvalsh(matrix)).max())
+
+
+def enough_columns(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All m and s with m >= ROOM s, and e, (keys, points). With fewer columns e is about s / m, above 1."""
+    config = run["config"]
+    m, s = np.meshgrid(config["columns"], config["dimensions"], indexing="ij")
+    enough = m >= ROOM * s
+    return m[enough], s[enough], np.array(run["errors"])[:, enough]
+
+
+def exponents(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Powers of m and of s that fit e where columns are enough, and their standard errors, from a fit for each key."""
+    m, s, errors = enough_columns(run)
+    design = np.stack([np.ones(len(m)), np.log(m), np.log(s)], -1)
+    fits = np.linalg.lstsq(design, np.log(errors).T)[0][1:]
+    return fits.mean(1), fits.std(1, ddof=1) / len(errors) ** 0.5
+
+
+def constant(run: Run) -> float:
+    """The least C with e <= C sqrt(s / m) at every point, key by key, where columns are enough."""
+    m, s, errors = enough_columns(run)
+    return float(np.max(errors * np.sqrt(m / s)))
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """The power of x that fits y, and its standard error from what is left over; not a number where points are too few."""
+    if len(x) < 2:
+        return float("nan"), float("nan")
+    logs = np.log(x) - np.mean(np.log(x))
+    power = float(logs @ np.log(y) / (logs @ logs))
+    left = np.log(y) - np.mean(np.log(y)) - power * logs
+    error = float(np.sqrt(left @ left / (len(x) - 2) / (logs @ logs))) if len(x) > 2 else float("nan")
+    return power, error
+
+
+def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Every exponent with its standard error, what was found at the largest size, and C of e <= C sqrt(s / m)."""
+    rows = []
+    for run in runs:
+        config = run["config"]
+        if config["part"] == SPECTRAL:
+            place = config["dimensions"].index(SHOWN_AT)
+            largest = float(np.mean(run["errors"], axis=0)[-1, place])
+            for of, wanted, power, error in zip(("m", "s"), (-0.5, 0.5), *exponents(run), strict=True):
+                rows.append(
+                    _row(SPECTRAL, config, f"depth {config['depth']}", config["sketch"], of, power, error, wanted)
+                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest, "C": constant(run)}
+                )
+    for name, wanted in (("seconds a pair", 2.0), ("seconds an image", 1.0)):
+        for own in _sizes(runs):
+            pixels = [run["config"]["side"] ** 2 for run in own]
+            fit = slope(pixels, [run[name] for run in own])
+            last = own[-1]["config"]
+            kind = "exact" if name == "seconds a pair" else f"default, {last['columns']} columns"
+            rows.append(
+                _row(name, last, "Myrtle-5", kind, "pixels", *fit, wanted)
+                | {"where": f"{last['side']} x {last['side']} pixels", "value": own[-1][name], "C": ""}
+            )
+    return rows
+
+
+def _row(
+    quantity: str, config: dict[str, Any], network: str, kind: str, of: str, power: float, error: float, wanted: float
+) -> dict[str, Any]:
+    return {
+        "of": quantity, "activation": NAMES[config["activation"]], "network": network, "kernel": config["kernel"],
+        "sketch": kind, "power of": of, "exponent": float(power), "±": float(error), "theorem": wanted,
+    }  # fmt: skip
+
+
+def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of times, those of one number of columns and device together, by pixels."""
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        if run["config"]["part"] == TIMES:
+            found.setdefault((run["config"]["columns"], run.get("device")), []).append(run)
+    return [sorted(own, key=lambda run: run["config"]["side"]) for own in found.values()]
+
+
+def draw(runs: Sequence[Run]) -> Any:
+    """e against m, a panel for each kernel; e against s / m, a panel for each sketch; and times against pixels."""
+    from ..plots import Curve, Laws, power_laws
+
+    spectral = [run for run in runs if run["config"]["part"] == SPECTRAL]
+    panels: dict[str, Laws] = {}
+    for run in spectral:
+        config = run["config"]
+        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {config['kernel'].upper()}"
+        ylabel, guides = f"ε where s = {SHOWN_AT}", {"m^(-1/2)": -0.5}
+        panel = panels.setdefault(title, Laws(title, "columns m", ylabel, [], guides))
+        errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
+        panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
+    rows = [list(panels.values())[i : i + 4] for i in range(0, len(panels), 4)]
+    last = []
+    for kind in SKETCHES:
+        curves = [
+            (f"s = {s}", Curve(s / np.array(run["config"]["columns"]), np.array(run["errors"])[:, :, i]))
+            for run in spectral
+            if run["config"]["sketch"] == kind
+            for i, s in enumerate(run["config"]["dimensions"])
+        ]
+        last += [Laws(f"{kind}: every kernel", "s / m", "ε", curves, {"(s / m)^(1/2)": 0.5})] if curves else []
+    for own in _sizes(runs):
+        pixels = np.array([run["config"]["side"] ** 2 for run in own])
+        curves = [
+            (label, Curve(pixels, np.array([[run[name] for run in own]])))
+            for label, name in (("exact, a pair", "seconds a pair"), ("features, an image", "seconds an image"))
+        ]
+        guides = {"pixels^2": 2.0, "pixels": 1.0}
+        last.append(Laws(f"Myrtle-5, {own[0]['config']['columns']} columns", "pixels", "seconds", curves, guides))
+    return power_laws(
+        [*rows, last], "Error of features against their number and the statistical dimension s, and time against pixels"
+    )
+
+
+SHOWN = Study(
+    "embedding",
+    "Theorems 4 and 5: how many features a kernel needs, and their time for images",
+    "The paper: m ~ s / ε² columns keep the spectrum of K + λ within 1 ± ε, s being the statistical dimension of K; features "
+    "of images take time linear in the pixels, exact kernels quadratic.",
+    draw,
+    table,
+    settings,
+    compute,
+)
+run_command = partial(run_study, SHOWN)
