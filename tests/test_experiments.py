@@ -338,7 +338,7 @@ def test_unknown_options_and_files_of_others_are_refused(tmp_path):
 
 
 def test_accuracy_by_the_number_of_features(tmp_path):
-    small = widths.settings(False)[3] | {"features": [32, 64], "train": TRAIN, "test": TEST}
+    small = widths.settings(False)[3] | {"features": [32, 64], "train": TRAIN, "test": TEST, "pixels": SIDE}
     runs = [{"config": small, **widths.compute(small, DATA)}]
     alone = Config(features=(64,), train=TRAIN, test=TEST, scale=0.5)
     (run,) = reproduce(alone, DATA, tmp_path / "a.json")
@@ -350,7 +350,7 @@ def test_accuracy_by_the_number_of_features(tmp_path):
     assert row["accuracy, %"] == pytest.approx(50 * (run["accuracy"] + 1))
     save_figure(widths.SHOWN, [*runs, other], tmp_path / "a.svg")
     assert "scale 0.5, NNGP" in (tmp_path / "a.svg").read_text()
-    with pytest.raises(ValueError, match="takes 500 training images, and the data has 60"):
+    with pytest.raises(ValueError, match="takes 1000 training images, and the data has 60"):
         widths.compute(widths.settings(False)[0], DATA)
 
 

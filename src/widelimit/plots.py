@@ -74,6 +74,7 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
         panel.set(yscale="log", ylim=(_LEAST, 10))
         if "degree" not in row:
             panel.set_xscale("log")
+            _number_ticks(panel.xaxis)
     figure.suptitle(title)
     for panel in grid.flat:
         panel.set_visible(panel.has_data())

@@ -64,7 +64,7 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
         )
     if side == pixels:
         return x
-    return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4))
+    return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4), dtype=np.float32)
 
 
 def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
