@@ -186,7 +186,7 @@ def choices(options: argparse.Namespace) -> list[str]:
     print("| setting | features | images/s | accuracy, % | best penalty |\n|---|---|---|---|---|")
     options.penalties = options.penalties or Config.penalties
     for config in CHOICES:
-        runs = _runs(options, replace(config, **small), data, lambda line: None)
+        runs = _runs(options, replace(config, **small), data, lambda line: None, "cifar10-choices")
         rate = np.median([run["images_per_second"] for run in runs])
         first = runs[0]["config"]
         name = named_settings(first | {"train": Config.train, "test": Config.test, "held_out": HELD_OUT})
@@ -194,8 +194,11 @@ def choices(options: argparse.Namespace) -> list[str]:
     return []
 
 
-def _runs(options: argparse.Namespace, config: Config, data: Images, say: Callable = print) -> list[dict[str, Any]]:
-    return reproduce(replace(config, penalties=tuple(options.penalties or PENALTIES)), data, Path(options.out), say=say)
+def _runs(
+    options: argparse.Namespace, config: Config, data: Images, say: Callable = print, experiment: str = "cifar10"
+) -> list[dict[str, Any]]:
+    config = replace(config, penalties=tuple(options.penalties or PENALTIES))
+    return reproduce(config, data, Path(options.out), say=say, experiment=experiment)
 
 
 def _accuracies(runs: list[dict[str, Any]]) -> str:

@@ -161,11 +161,12 @@ def reproduce(
     batch: int | None = None,
     progress: bool = False,
     say: Callable[[str], None] = lambda line: None,
+    experiment: str = "cifar10",
 ) -> list[dict[str, Any]]:
     """The results of every run of the configuration: those in the file `out`, and others computed and added to it.
 
     `plot` is a file for accuracy against time of all results in the file; `batch` a number of images; `say` hears a line about
-    every run.
+    every run. `experiment` is another name for runs on other images than the test's.
     """
     _check(config, data, batch)
     images, labels = _asked_for(data, config.train, config.test)
@@ -180,7 +181,7 @@ def reproduce(
         say(f"preprocessing {preprocessing:.1f} s")
         for name, run in left.items():
             found = run_once(run, x, y, preprocessing, batch, progress, say)
-            known[name] = {"experiment": "cifar10", "digest": name, "config": asdict(run), **found, **machine()}
+            known[name] = {"experiment": experiment, "digest": name, "config": asdict(run), **found, **machine()}
             add_run(out, known[name])
             say(spoken(known[name]))
     if plot is not None:
