@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any, BinaryIO
 from uuid import uuid4
@@ -23,12 +24,30 @@ _HASHED = 2**24  # numbers at a time
 UNFINISHED: set[Path] = set()  # files to remove where the program ends at once
 
 
+def check_writable(path: Path) -> None:
+    """Refuse what cannot be the name of a file to write."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder. Give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is a device or a pipe. Give the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    try:
+        TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise PermissionError(
+            f"{path}: nothing can be written there ({error.strerror}). Give another folder."
+        ) from None
+
+
 @contextmanager
 def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """A file to write that has its name only when the work on it has ended well; otherwise nothing is left of it."""
-    path = Path(path)
-    if path.is_dir() or not path.parent.is_dir():
-        raise ValueError(f"A file is written into a folder that exists, and {os.fspath(path)!r} is none such.")
+    """A file to write that has its name only when the work on it has ended well; otherwise nothing is left of it.
+
+    What a symbolic link names is replaced, and not the link.
+    """
+    path = Path(os.path.realpath(path))
+    check_writable(path)
     new = path.with_name(f".{path.name}.{uuid4().hex}.new")
     UNFINISHED.add(new)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from .. import __version__
-from ..resumed import written_whole
+from ..resumed import check_writable, written_whole
 from ..tiles import device_memory
 
 _FORMAT = 1
@@ -58,10 +58,7 @@ def machine() -> dict[str, Any]:
 def check_paths(out: Path, plot: Path | None) -> None:
     """Refuse files that cannot be written, or are something else, before any work."""
     for path in (out, *([plot] if plot else [])):
-        if path.is_dir():
-            raise ValueError(f"{path}: is a folder. Give the name of a file.")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+        check_writable(path)
     if plot and plot.suffix not in _SUFFIXES:
         raise ValueError(f"{plot}: the name of a plot ends with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.")
     read_runs(out)
