@@ -1,6 +1,7 @@
 """The experiments that are many small runs: what they compute, and how they go on and fail."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -20,9 +21,10 @@ from widelimit import experiments
 from widelimit.cli import app
 from widelimit.data import Images
 from widelimit.experiments import dual_kernel, quadrature, study
-from widelimit.experiments.report import page
+from widelimit.experiments.report import gathered, page
 from widelimit.experiments.results import add_run, read_runs
 from widelimit.experiments.study import Study
+from widelimit.resumed import written_whole
 
 COUNT = []
 
@@ -191,9 +193,37 @@ def test_a_report_has_every_experiment(tmp_path):
     assert "NVIDIA H200, 16 cores" in text
     assert "80.76" in text
     assert "1 runs on cpu, 2 cores" in text
-    nothing = CliRunner().invoke(app, ["report", str(tmp_path / "none.json")])
-    assert nothing.exit_code == 1
-    assert "is no file" in nothing.stderr
+    add_run(files[0], runs[0] | {"experiment": "unknown", "digest": "b"})
+    twice = CliRunner().invoke(app, ["report", str(files[0]), str(files[0]), "--out", str(out)])
+    assert "1 runs of quadrature, and left out 1 of no experiment" in twice.stdout
+    add_run(files[0], {name: value for name, value in runs[0].items() if name != quadrature.OURS})
+    before = files[0].read_bytes()
+    for wrong, message in (
+        (["none.json"], "is no file"),
+        ([str(files[0]), "--out", str(files[0])], "ends with .html"),
+        ([str(files[0]), "--out", str(out)], "A run of quadrature has not all that it should have (KeyError('ours'))"),
+        ([str(files[1]), "--out", str(tmp_path)], "ends with .html"),
+        ([str(files[1]), "--out", str(tmp_path / "none" / "a.html")], "does not exist. Make it first"),
+    ):
+        refused = CliRunner().invoke(app, ["report", *wrong])
+        assert refused.exit_code == 1
+        assert message in " ".join(refused.stderr.split())
+    assert files[0].read_bytes() == before
+
+
+def test_files_are_written_where_links_lead_and_not_over_pipes(tmp_path):
+    target, link, pipe = (tmp_path / name for name in ("target", "link", "pipe"))
+    target.write_text("old")
+    link.symlink_to(target)
+    with written_whole(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="is a device or a pipe"), written_whole(pipe):
+        pass
+    assert pipe.is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "target"]
 
 
 def test_samples_have_the_kernel_as_their_mean():
@@ -244,4 +274,4 @@ def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
     again = run()
     assert f"already: {len(runs)} of {len(runs)} runs" in again.stderr
     assert again.stdout == first.stdout
-    assert f"<h2>{escape(shown.title)}</h2>" in page([tmp_path / f"{name}.json"])
+    assert f"<h2>{escape(shown.title)}</h2>" in page(gathered([tmp_path / f"{name}.json"])[0])

@@ -118,10 +118,16 @@ def report_page(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """One page of HTML with the tables and figures of all results, which needs nothing beside it."""
-    from ..experiments.report import page
+    from ..experiments.report import gathered, page
 
+    if out.suffix not in (".html", ".htm"):
+        raise ValueError(f"{out}: the name of a page ends with .html or .htm.")
+    known, others = gathered(files)
     with written_whole(out) as file:
-        file.write(page(files).encode())
+        file.write(page(known).encode())
+    runs = sum(map(len, known.values()))
+    left = f", and left out {others} of no experiment that is known" if others else ""
+    typer.echo(f"Wrote {out}: {runs} runs of {', '.join(known)}{left}.")
 
 
 @command

@@ -3,7 +3,7 @@
 Each experiment has what the paper says, a table, a figure, and what machines and versions its runs are of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from io import StringIO
@@ -19,23 +19,34 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; marg
 h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
 th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 7rem; max-width: 20rem; }
 svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of { color: #555; font-size: 0.85rem; }
 """
 
 
-def page(files: Sequence[Path]) -> str:
-    """The page as HTML."""
+def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], int]:
+    """The runs of every experiment, each once, and how many there are of others."""
     runs = list({run["digest"]: run for file in files for run in _read(file)}.values())
-    sections = []
-    for name in EXPERIMENTS:
-        own = [run for run in runs if run["experiment"] == name]
-        if own:
-            sections.append(_section(import_module(f".{name.replace('-', '_')}", __package__).SHOWN, own))
-    if not sections:
+    found = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
+    known = {name: own for name, own in found.items() if own}
+    if not known:
         raise ValueError(
             f"There is no result of {', '.join(EXPERIMENTS)} in the files. Run `widelimit reproduce NAME` first."
         )
+    return known, len(runs) - sum(map(len, known.values()))
+
+
+def page(known: Mapping[str, Sequence[Run]]) -> str:
+    """The page as HTML, of the runs of every experiment."""
+    sections = []
+    for name, own in known.items():
+        shown = import_module(f".{name.replace('-', '_')}", __package__).SHOWN
+        try:
+            sections.append(_section(shown, own))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise ValueError(
+                f"A run of {name} has not all that it should have ({error!r}). Compute it again into another file."
+            ) from error
     title = "Fast neural kernel embeddings, reproduced by widelimit"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from ..data import Images, cifar10
 from ..progress import bar
 from ..resumed import digest, written_whole
@@ -65,8 +67,10 @@ def reproduce(
     left = [name for name in wanted if name not in known]
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
+    if left:
+        say(f"{len(left)} runs to do on {jax.devices()[0].device_kind}; a run that is done is not lost.")
     with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
-        for name in left:
+        for i, name in enumerate(left, 1):
             run = {
                 "experiment": study.name,
                 "digest": name,
@@ -77,6 +81,8 @@ def reproduce(
             known[name] = run
             add_run(out, run)
             advance()
+            if not progress:
+                say(f"{i} of {len(left)} done")
     return [known[name] for name in wanted]
 
 
