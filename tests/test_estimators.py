@@ -468,7 +468,7 @@ class TestModels:
         with pytest.raises(TypeError, match="SVC cannot be saved"):
             save(make_pipeline(StandardScaler(), SVC()).fit(X, LABELS), tmp_path / "model.npz")
         model = NeuralKernelRegressor(depth=1).fit(X, Y)
-        with pytest.raises(ValueError, match="folder that exists"):
+        with pytest.raises(FileNotFoundError, match="Make it first"):
             save(model, tmp_path / "none" / "model.npz")
         model.net_ = wl.serial(wl.Dense(), wl.Elementwise(lambda t: t**2), wl.Dense())
         with pytest.raises(TypeError, match="register"):
