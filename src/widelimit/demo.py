@@ -40,6 +40,7 @@ import widelimit as wl
 
 from .data import bundled
 from .estimators import NeuralKernelClassifier, SketchedRidgeClassifier
+from .plots import saved
 from .resumed import written_whole
 
 SIZES = (1000, 1500, 2500, 3000, 10_000, 50_000)
@@ -396,8 +397,7 @@ def _usable(folder: Path) -> None:
 
 def _write(folder: Path, drawn: dict[str, Figure], found: dict[str, Any]) -> list[Path]:
     for name, figure in drawn.items():
-        with written_whole(folder / name) as file:
-            figure.savefig(file, dpi=120)
+        saved(figure, folder / name, dpi=120)
     with written_whole(folder / "results.json") as file:
         file.write((json.dumps(found, indent=1) + "\n").encode())
     return [*(folder / name for name in drawn), folder / "results.json"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,9 +15,16 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
 from .activations import Activation, dual, dual_slope
+from .resumed import written_whole
 
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+
+
+def saved(figure: Figure, path: Path, dpi: int = 150) -> None:
+    """Write a figure into a file, of the kind that its name ends with."""
+    with written_whole(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=dpi)
 
 
 def activation_curves(activations: Mapping[str, Activation], std: float = 1.0, degree: int = 8) -> Figure:
@@ -62,6 +70,7 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
     figure = Figure(figsize=(2.6 * len(columns) + 1, 2.5 * len(rows) + 1), layout="constrained")
     FigureCanvasAgg(figure)
     grid, lines = figure.subplots(len(rows), len(columns), squeeze=False), {}
+    leftmost = {row: min(columns.index(column) for own, column in panels if own == row) for row in rows}
     for (row, column), curves in panels.items():
         i, j = rows.index(row), columns.index(column)
         panel = grid[i, j]
@@ -70,7 +79,7 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
             (lines[kind],) = panel.plot(curve.x, np.maximum(curve.errors.mean(0), _LEAST), color=hue, marker=".")
             band = (np.clip(f(curve.errors, 0), _LEAST, None) for f in (np.min, np.max))
             panel.fill_between(curve.x, *band, color=hue, alpha=0.2, linewidth=0)
-        _label(panel, column if i == 0 else "", "", row.replace(", ", "\n") if j == 0 else "")
+        _label(panel, column if i == 0 else "", "", row.replace(", ", "\n") if j == leftmost[row] else "")
         panel.set(yscale="log", ylim=(_LEAST, 10))
         if "degree" not in row:
             panel.set_xscale("log")
@@ -252,7 +261,7 @@ def tables_compared(sets: Mapping[str, Mapping[str, float]], grown: Mapping[str,
     if best:
         middle.plot(sorted(best), [best[n] for n in sorted(best)], "--", color="0.35", label="best possible")
     _label(middle, "Regression: R² on further rows", "rows", "R²")
-    _label(right, "Seconds to fit and predict", "rows", "seconds")
+    _label(right, "Seconds to fit and predict,\nwithout compiling", "rows", "seconds")
     for panel in (middle, right):
         panel.set_xscale("log")
         panel.set_xticks(sorted(best), [f"{n:,}" for n in sorted(best)])

@@ -25,15 +25,17 @@ UNFINISHED: set[Path] = set()  # files to remove where the program ends at once
 
 
 def check_writable(path: Path) -> None:
-    """Refuse what cannot be the name of a file to write."""
-    if path.is_dir():
+    """Refuse what cannot be the name of a file to write; of a symbolic link, what it names."""
+    real = Path(os.path.realpath(path))
+    folder = real.parent if path.is_symlink() else path.parent
+    if real.is_dir():
         raise ValueError(f"{path}: is a folder. Give the name of a file.")
-    if path.exists() and not path.is_file():
+    if real.exists() and not real.is_file():
         raise ValueError(f"{path}: is a device or a pipe. Give the name of a file.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {folder} does not exist. Make it first.")
     try:
-        TemporaryFile(dir=path.parent).close()
+        TemporaryFile(dir=folder).close()
     except OSError as error:
         raise PermissionError(
             f"{path}: nothing can be written there ({error.strerror}). Give another folder."
@@ -46,8 +48,8 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
     What a symbolic link names is replaced, and not the link.
     """
+    check_writable(Path(path))
     path = Path(os.path.realpath(path))
-    check_writable(path)
     new = path.with_name(f".{path.name}.{uuid4().hex}.new")
     UNFINISHED.add(new)
     try:

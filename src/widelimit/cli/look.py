@@ -56,12 +56,9 @@ def activations(
             "slope": np.asarray(dual_slope(activation, std, std, cosines)), "spectrum": spectrum,
         }  # fmt: skip
     if plot is not None:
-        from ..plots import activation_curves
-        from ..resumed import written_whole
+        from ..plots import activation_curves, saved
 
-        figure = activation_curves(chosen, std, degree)
-        with written_whole(plot) as file:
-            figure.savefig(file, format=plot.suffix[1:], dpi=150)
+        saved(activation_curves(chosen, std, degree), plot)
     if as_json:
         report({"std": std, "cosines": list(_COSINES), "activations": found, "plot": plot}, True, "")
         return
