@@ -158,7 +158,7 @@ def accuracy(options: argparse.Namespace) -> list[str]:
     small = {"train": options.train or 50_000, "test": options.test or 10_000, "seeds": tuple(options.seeds)}
     for name in options.settings or SETTINGS:
         for width in options.features or SETTINGS[name].features:
-            runs = _runs(options, replace(SETTINGS[name], features=(width,), **small), data)
+            runs = _runs(options, replace(SETTINGS[name], features=(width,), **small), data, PENALTIES)
             parts = {part: np.median([run["seconds"].get(part, 0) for run in runs]) for part in
                      ("features", "kernel", "solving", "all")}  # fmt: skip
             slowest = max(run["seconds"]["all"] for run in runs)
@@ -184,9 +184,8 @@ def choices(options: argparse.Namespace) -> list[str]:
     if small["train"] > most:
         return [f"choices would learn from images that score with --train {small['train']}: give {most} or fewer"]
     print("| setting | features | images/s | accuracy, % | best penalty |\n|---|---|---|---|---|")
-    options.penalties = options.penalties or Config.penalties
     for config in CHOICES:
-        runs = _runs(options, replace(config, **small), data, lambda line: None, "cifar10-choices")
+        runs = _runs(options, replace(config, **small), data, Config.penalties, lambda line: None, "cifar10-choices")
         rate = np.median([run["images_per_second"] for run in runs])
         first = runs[0]["config"]
         name = named_settings(first | {"train": Config.train, "test": Config.test, "held_out": HELD_OUT})
@@ -195,9 +194,10 @@ def choices(options: argparse.Namespace) -> list[str]:
 
 
 def _runs(
-    options: argparse.Namespace, config: Config, data: Images, say: Callable = print, experiment: str = "cifar10"
-) -> list[dict[str, Any]]:
-    config = replace(config, penalties=tuple(options.penalties or PENALTIES))
+    options: argparse.Namespace, config: Config, data: Images, penalties: tuple[float, ...], say: Callable = print,
+    experiment: str = "cifar10",
+) -> list[dict[str, Any]]:  # fmt: skip
+    config = replace(config, penalties=tuple(options.penalties or penalties))
     return reproduce(config, data, Path(options.out), say=say, experiment=experiment)
 
 
