@@ -24,7 +24,7 @@ from widelimit.experiments import dual_kernel, quadrature, study
 from widelimit.experiments.report import gathered, page
 from widelimit.experiments.results import add_run, read_runs
 from widelimit.experiments.study import Study
-from widelimit.resumed import written_whole
+from widelimit.resumed import check_writable, written_whole
 
 COUNT = []
 
@@ -150,6 +150,9 @@ def test_dual_kernels_in_small(tmp_path, monkeypatch):
     assert near["compensated, degree 20"] < 1e-9
     assert far["fixed, degree 20"] > 1e3 > 1e-3 > far["adaptive, degree 20"]
     assert rows["sin", "near 1"]["adaptive, degree 20"] < 1e-14
+    mixed = runs + [run | {"config": run["config"] | {"rows": 31}} for run in runs[:1]]  # another size stands by itself
+    assert [(row["inputs"], row["trials"]) for row in dual_kernel.table(mixed)].count((31, 1)) == 1
+    assert len(dual_kernel.table(mixed)) == len(rows) + 1
     errors = [run["samples"]["errors"] for run in runs]
     assert np.all(np.array(errors)[:, 1] < np.array(errors)[:, 0])
     path = tmp_path / "a.svg"
@@ -170,6 +173,9 @@ def test_quadrature_in_small(tmp_path, monkeypatch):
     assert max(kinked["ours"], deep["ours"]) < 1e-13
     study.save_figure(quadrature.SHOWN, runs, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1e4
+    larger = runs[1] | {"config": runs[1]["config"] | {"inputs": 4}}
+    study.save_figure(quadrature.SHOWN, [*runs, larger], tmp_path / "a.svg")
+    assert "4 of 4 x 4 x 1" in (tmp_path / "a.svg").read_text()
 
 
 @pytest.mark.parametrize("act", [wl.Sin(), wl.Gelu()])
@@ -197,6 +203,14 @@ def test_a_report_has_every_experiment(tmp_path):
     twice = CliRunner().invoke(app, ["report", str(files[0]), str(files[0]), "--out", str(out)])
     assert "1 runs of quadrature, and left out 1 of no experiment" in twice.stdout
     add_run(files[0], {name: value for name, value in runs[0].items() if name != quadrature.OURS})
+    other = tmp_path / "other.json"  # the same run on another device is another
+    for device in ("cpu", "gpu"):
+        add_run(other, runs[0] | {"digest": device})
+    both = json.loads(other.read_text())
+    for run, device in zip(both["runs"], ("cpu", "gpu"), strict=True):
+        run |= {"digest": "a", "device": device}
+    other.write_text(json.dumps(both))
+    assert sum(map(len, gathered([other])[0].values())) == 2
     before = files[0].read_bytes()
     for wrong, message in (
         (["none.json"], "is no file"),
@@ -219,6 +233,11 @@ def test_files_are_written_where_links_lead_and_not_over_pipes(tmp_path):
         file.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+    lost = tmp_path / "lost"
+    lost.symlink_to(tmp_path / "none" / "target")
+    with pytest.raises(FileNotFoundError, match="Make it first"):
+        check_writable(lost)
+    lost.unlink()
     os.mkfifo(pipe)
     with pytest.raises(ValueError, match="is a device or a pipe"), written_whole(pipe):
         pass

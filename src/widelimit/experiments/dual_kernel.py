@@ -11,7 +11,6 @@ The paper's inputs have norms near 1, where the first two agree. The second row 
 that it leaves out.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
@@ -24,6 +23,7 @@ import numpy as np
 from ..activations import Activation, dual, named
 from ..hermite import hermite
 from .study import Run, Study, run_study
+from .timing import timed
 
 ACTIVATIONS = "relu", "abs", "sin", "gaussian", "erf", "gelu"
 NORMS = {"near 1": None, "0.3 to 3": (0.3, 3.0)}
@@ -63,14 +63,9 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
         exact = np.asarray(dual(act, norms[:, None], norms[None, :], cosines))
 
     def measured(approximate: Callable[[int], np.ndarray], efforts: Sequence[int]) -> dict[str, list[float]]:
-        errors, seconds = [], []
-        for effort in efforts:
-            approximate(effort)  # compiles
-            start = time.perf_counter()
-            found = approximate(effort)
-            seconds.append(time.perf_counter() - start)
-            errors.append(float(np.linalg.norm(found - exact) / np.linalg.norm(exact)))
-        return {"errors": errors, "seconds": seconds}
+        found, seconds = zip(*(timed(partial(approximate, effort)) for effort in efforts), strict=True)
+        errors = [float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)) for kernel in found]
+        return {"errors": errors, "seconds": list(seconds)}
 
     series = {kind: measured(partial(by_series, kind, act, norms, cosines), config["degrees"]) for kind in SERIES}
     return series | {"samples": measured(partial(by_samples, act, x, rng), config["samples"])}
@@ -120,11 +115,11 @@ def by_samples(act: Activation, x: np.ndarray, rng: np.random.Generator, samples
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Mean errors over trials with some degrees, and with most samples."""
     rows = []
-    for (name, norms), own in _groups(runs).items():
+    for (name, norms, count), own in _groups(runs).items():
         degrees, samples = own[0]["config"]["degrees"], own[0]["config"]["samples"]
         errors = {kind: np.mean([run[kind]["errors"] for run in own], axis=0) for kind in (*SERIES, "samples")}
         rows.append(
-            {"activation": name, "norms": norms, "trials": len(own)}
+            {"activation": name, "norms": norms, "inputs": count, "trials": len(own)}
             | {f"{kind}, degree {q}": float(errors[kind][degrees.index(q)]) for q in (8, 20) for kind in SERIES}
             | {f"{samples[-1]} samples": float(errors["samples"][-1])}
         )
@@ -136,23 +131,28 @@ def draw(runs: Sequence[Run]) -> Any:
     from ..plots import Curve, error_curves
 
     panels: dict[tuple[str, str], dict[str, Curve]] = {}
-    for (name, norms), own in _groups(runs).items():
+    groups = _groups(runs)
+    several = len({count for *_, count in groups}) > 1
+    for (name, norms, count), own in groups.items():
+        row = f"{count} inputs, norms {norms}" if several else f"norms {norms}"
         for kind in (*SERIES, "samples"):
             errors = np.array([run[kind]["errors"] for run in own])
             seconds = np.median([run[kind]["seconds"] for run in own], axis=0)
             if kind in SERIES:
                 degrees = np.array(own[0]["config"]["degrees"])
-                panels.setdefault((f"norms {norms}, by degree", name), {})[kind] = Curve(degrees, errors)
-            panels.setdefault((f"norms {norms}, by seconds", name), {})[kind] = Curve(seconds, errors)
+                panels.setdefault((f"{row}, by degree", name), {})[kind] = Curve(degrees, errors)
+            panels.setdefault((f"{row}, by seconds", name), {})[kind] = Curve(seconds, errors)
     return error_curves(panels, "Relative error of the dual kernel: the mean over trials, and all of them as a band")
 
 
-def _groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
-    """The trials of every activation and range of norms, in the paper's order."""
-    found: dict[tuple[str, str], list[Run]] = {}
-    for norms, name in product(NORMS, ACTIVATIONS):
-        own = [run for run in runs if (run["config"]["activation"], run["config"]["norms"]) == (name, norms)]
-        found |= {(name, norms): own} if own else {}
+def _groups(runs: Sequence[Run]) -> dict[tuple[str, str, int], list[Run]]:
+    """The trials of every activation, range of norms and number of inputs, in the paper's order."""
+    found: dict[tuple[str, str, int], list[Run]] = {}
+    counts = sorted({run["config"]["rows"] for run in runs})
+    for count, norms, name in product(counts, NORMS, ACTIVATIONS):
+        place = name, norms, count
+        own = [r for r in runs if (r["config"]["activation"], r["config"]["norms"], r["config"]["rows"]) == place]
+        found |= {place: own} if own else {}
     return found
 
 

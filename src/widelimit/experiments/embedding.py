@@ -18,9 +18,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy import optimize, stats
 
 from .. import nets
 from ..sketch import PolySketch, RandomWeights, Sketch
+from .results import device
 from .study import Run, Study, run_study
 from .timing import exact_and_sketched
 
@@ -44,10 +46,11 @@ def settings(full: bool) -> list[dict[str, Any]]:
         }
         for name, depth, get, kind in product(NAMES, depths, kernels, SKETCHES)
     ]  # fmt: skip
-    images = {8: (48, 64), 16: (16, 32), 32: (6, 16), 64: (2, 8)} if full else {8: (48, 64), 16: (16, 32), 32: (6, 16)}
+    images = {8: (48, 64), 16: (16, 32), 24: (9, 24), 32: (6, 16)}
+    images |= {48: (3, 12), 64: (2, 8)} if full else {}
     times = [
         {
-            "part": TIMES, "activation": "exp_normalized", "kernel": "ntk", "side": side,
+            "part": TIMES, "device": device(), "activation": "exp_normalized", "kernel": "ntk", "side": side,
             "columns": 4096 if full else 512, "dtype": "float32", "exact images": exact, "images": sketched,
         }
         for side, (exact, sketched) in images.items()
@@ -91,14 +94,14 @@ def compiled_fast() -> Iterator[None]:
 
 
 def penalty(values: np.ndarray, dimension: float) -> float:
-    """l with sum of v / (v + l) = dimension, by bisection of its logarithm."""
+    """l with sum of v / (v + l) = dimension."""
     values = np.maximum(values, 0)
-    low, high = (np.log(values[-1]) + step for step in (-50, 50))
-    for _ in range(100):
-        middle = (low + high) / 2
-        large = np.sum(values / (values + np.exp(middle))) < dimension
-        low, high = (low, middle) if large else (middle, high)
-    return float(np.exp(high))
+
+    def excess(log: float) -> float:
+        return float(np.sum(values / (values + np.exp(log))) - dimension)
+
+    middle = np.log(values[-1])
+    return float(np.exp(optimize.brentq(excess, middle - 50, middle + 50, xtol=1e-14)))
 
 
 def spectral_error(features: np.ndarray, values: np.ndarray, shift: float) -> float:
@@ -118,42 +121,46 @@ def enough_columns(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def exponents(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Powers of m and of s that fit e where columns are enough, and their standard errors, from a fit for each key."""
+    """Powers of m and of s that fit e where columns are enough, and half of their 95 % intervals, from a fit for each key."""
     m, s, errors = enough_columns(run)
     design = np.stack([np.ones(len(m)), np.log(m), np.log(s)], -1)
     fits = np.linalg.lstsq(design, np.log(errors).T)[0][1:]
-    return fits.mean(1), fits.std(1, ddof=1) / len(errors) ** 0.5
+    return fits.mean(1), _half_interval(fits.std(1, ddof=1) / len(errors) ** 0.5, len(errors) - 1)
 
 
-def constant(run: Run) -> float:
-    """The least C with e <= C sqrt(s / m) at every point, key by key, where columns are enough."""
+def constants(run: Run) -> dict[int, float]:
+    """For every s the least C with e <= C sqrt(s / m) for every key and m, where columns are enough."""
     m, s, errors = enough_columns(run)
-    return float(np.max(errors * np.sqrt(m / s)))
+    return {int(own): float(np.max((errors * np.sqrt(m / s))[:, s == own])) for own in np.unique(s)}
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """The power of x that fits y, and its standard error from what is left over; not a number where points are too few."""
+    """The power of x that fits y, and half of its 95 % interval; not a number where points are too few."""
     if len(x) < 2:
         return float("nan"), float("nan")
-    logs = np.log(x) - np.mean(np.log(x))
-    power = float(logs @ np.log(y) / (logs @ logs))
-    left = np.log(y) - np.mean(np.log(y)) - power * logs
-    error = float(np.sqrt(left @ left / (len(x) - 2) / (logs @ logs))) if len(x) > 2 else float("nan")
-    return power, error
+    fit = stats.linregress(np.log(x), np.log(y))
+    return float(fit.slope), _half_interval(fit.stderr, len(x) - 2) if len(x) > 2 else float("nan")
+
+
+def _half_interval(error: Any, freedom: int) -> Any:
+    """Of 95 %, by Student's t."""
+    return stats.t.ppf(0.975, freedom) * error
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Every exponent with its standard error, what was found at the largest size, and C of e <= C sqrt(s / m)."""
+    """Every exponent with its 95 % interval, what was found at the largest size, and the C of e <= C sqrt(s / m) for each s."""
     rows = []
     for run in runs:
         config = run["config"]
         if config["part"] == SPECTRAL:
             place = config["dimensions"].index(SHOWN_AT)
             largest = float(np.mean(run["errors"], axis=0)[-1, place])
+            found = ", ".join(f"{c:.2g}" for c in constants(run).values())
             for of, wanted, power, error in zip(("m", "s"), (-0.5, 0.5), *exponents(run), strict=True):
+                network = f"depth {config['depth']}, {config['rows']} rows"
                 rows.append(
-                    _row(SPECTRAL, config, f"depth {config['depth']}", config["sketch"], of, power, error, wanted)
-                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest, "C": constant(run)}
+                    _row(SPECTRAL, config, network, config["sketch"], of, power, error, wanted)
+                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest, "C": found}
                 )
     for name, wanted in (("seconds a pair", 2.0), ("seconds an image", 1.0)):
         for own in _sizes(runs):
@@ -173,8 +180,14 @@ def _row(
 ) -> dict[str, Any]:
     return {
         "of": quantity, "activation": NAMES[config["activation"]], "network": network, "kernel": config["kernel"],
-        "sketch": kind, "power of": of, "exponent": float(power), "±": float(error), "theorem": wanted,
+        "sketch": kind, "power of": of, "exponent": float(power), "95 %, ±": float(error), "theorem": wanted,
     }  # fmt: skip
+
+
+def _size(config: dict[str, Any], runs: Sequence[Run]) -> str:
+    """The number of rows, where runs of several are shown."""
+    several = len({run["config"]["rows"] for run in runs}) > 1
+    return f", {config['rows']} rows" if several else ""
 
 
 def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
@@ -194,21 +207,21 @@ def draw(runs: Sequence[Run]) -> Any:
     panels: dict[str, Laws] = {}
     for run in spectral:
         config = run["config"]
-        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {config['kernel'].upper()}"
+        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {config['kernel'].upper()}{_size(config, spectral)}"
         ylabel, guides = f"ε where s = {SHOWN_AT}", {"m^(-1/2)": -0.5}
         panel = panels.setdefault(title, Laws(title, "columns m", ylabel, [], guides))
         errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
         panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
     rows = [list(panels.values())[i : i + 4] for i in range(0, len(panels), 4)]
     last = []
-    for kind in SKETCHES:
+    for kind, size in product(SKETCHES, dict.fromkeys(_size(run["config"], spectral) for run in spectral)):
         curves = [
             (f"s = {s}", Curve(s / np.array(run["config"]["columns"]), np.array(run["errors"])[:, :, i]))
             for run in spectral
-            if run["config"]["sketch"] == kind
+            if (run["config"]["sketch"], _size(run["config"], spectral)) == (kind, size)
             for i, s in enumerate(run["config"]["dimensions"])
         ]
-        last += [Laws(f"{kind}: every kernel", "s / m", "ε", curves, {"(s / m)^(1/2)": 0.5})] if curves else []
+        last += [Laws(f"{kind}: every kernel{size}", "s / m", "ε", curves, {"(s / m)^(1/2)": 0.5})] if curves else []
     for own in _sizes(runs):
         pixels = np.array([run["config"]["side"] ** 2 for run in own])
         curves = [

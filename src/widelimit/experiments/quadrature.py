@@ -9,7 +9,6 @@ With q nodes for each of two independent normal variables, E[f(u) f(v)] is a sum
 Errors are those of the NNGP against the closed form, relative in the Frobenius norm.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
@@ -26,6 +25,7 @@ from ..network import Network
 from ..numerics import safe_sqrt
 from .dual_kernel import ACTIVATIONS
 from .study import Run, Study, run_study
+from .timing import timed
 
 NODES = 2, 4, 8, 16, 32, 64
 NETWORKS = {"one hidden layer": partial(nets.fully_connected, 1), "Myrtle-5": partial(nets.myrtle, 5)}
@@ -59,10 +59,7 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
     exact = build(act).kernel(x, get="nngp")
 
     def measured(net: Network) -> dict[str, float]:
-        net.kernel(x, get="nngp")  # compiles
-        start = time.perf_counter()
-        found = net.kernel(x, get="nngp")
-        seconds = time.perf_counter() - start
+        found, seconds = timed(lambda: net.kernel(x, get="nngp"))
         return {"error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)), "seconds": seconds}
 
     by_nodes = [measured(build(gauss_hermite(act, nodes))) for nodes in config["nodes"]]
@@ -98,7 +95,7 @@ def square_of_nodes(fn: Callable[[Array], Array], nodes: int, a: Array, b: Array
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Errors with some numbers of nodes beside ours."""
     return [
-        {"network": run["config"]["network"], "activation": run["config"]["activation"]}
+        {"network": run["config"]["network"], "inputs": _spoken(run), "activation": run["config"]["activation"]}
         | {f"{nodes} nodes": run[THEIRS]["error"][run["config"]["nodes"].index(nodes)] for nodes in (4, 16, 64)}
         | {"its seconds": run[THEIRS]["seconds"][-1], OURS: run[OURS]["error"], "our seconds": run[OURS]["seconds"]}
         for run in runs
@@ -110,14 +107,21 @@ def draw(runs: Sequence[Run]) -> Any:
     from ..plots import Curve, error_curves
 
     panels = {}
+    several = len({_spoken(run) for run in runs}) > len({run["config"]["network"] for run in runs})
     for run in runs:
         config = run["config"]
         nodes = np.array(config["nodes"])
-        panels[f"{config['network']}, by nodes", config["activation"]] = {
+        row = f"{config['network']}{f', {_spoken(run)}' if several else ''}, by nodes"
+        panels[row, config["activation"]] = {
             THEIRS: Curve(nodes, np.array([run[THEIRS]["error"]])),
             OURS: Curve(nodes[[0, -1]], np.full((1, 2), run[OURS]["error"])),
         }
     return error_curves(panels, "Relative error of the NNGP by quadrature")
+
+
+def _spoken(run: Run) -> str:
+    config = run["config"]
+    return f"{config['inputs']} of {' x '.join(map(str, config['shape']))}"
 
 
 SHOWN = Study(

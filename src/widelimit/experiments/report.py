@@ -26,7 +26,7 @@ svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of {
 
 def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], int]:
     """The runs of every experiment, each once, and how many there are of others."""
-    runs = list({run["digest"]: run for file in files for run in _read(file)}.values())
+    runs = list({(run["digest"], run["device"]): run for file in files for run in _read(file)}.values())
     found = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
     known = {name: own for name, own in found.items() if own}
     if not known:

@@ -46,10 +46,15 @@ def memory() -> int:
     return device_memory() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def device() -> str:
+    """The name of the device; a setting of runs that find times."""
+    return jax.devices()[0].device_kind
+
+
 def machine() -> dict[str, Any]:
     """What the run ran on."""
     return {
-        "device": jax.devices()[0].device_kind, "cores": os.cpu_count(),
+        "device": device(), "cores": os.cpu_count(),
         "versions": {"widelimit": __version__, "python": platform.python_version(),
                      **{name: version(name) for name in ("jax", "jaxlib", "numpy")}},
     }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .results import device
 from .study import Run, Study, run_study
 from .timing import exact_and_sketched, pair_count
 
@@ -31,9 +32,10 @@ PAPERS_ROW = {
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every activation and kernel."""
-    sizes = {"columns": 2048, "dtype": "float32", "exact images": 8, "images": 16}
+    sizes: dict[str, Any] = {"columns": 2048, "dtype": "float32", "exact images": 8, "images": 16}
     if full:
         sizes = {"columns": 16_384, "dtype": "bfloat16", "exact images": 256, "images": 4096}
+    sizes["device"] = device()
     return [{"activation": name, "kernel": get, **sizes} for name, get in product(NAMES, ("ntk", "nngp"))]
 
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from ..data import Images, cifar10
 from ..progress import bar
-from ..resumed import digest, written_whole
-from .results import add_run, check_paths, machine, read_runs
+from ..resumed import digest
+from .results import add_run, check_paths, device, machine, read_runs
 
 Run = dict[str, Any]
 
@@ -68,7 +66,7 @@ def reproduce(
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
     if left:
-        say(f"{len(left)} runs to do on {jax.devices()[0].device_kind}; a run that is done is not lost.")
+        say(f"{len(left)} runs to do on {device()}; a run that is done is not lost.")
     with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
         for i, name in enumerate(left, 1):
             run = {
@@ -88,8 +86,9 @@ def reproduce(
 
 def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
     """Draw the runs into a file."""
-    with written_whole(path) as file:
-        study.draw(runs).savefig(file, format=path.suffix[1:], dpi=150)
+    from ..plots import saved
+
+    saved(study.draw(runs), path)
 
 
 def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:

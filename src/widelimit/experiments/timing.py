@@ -22,6 +22,18 @@ def seconds(run: Callable[[], jax.Array], times: int = 3) -> tuple[float, float]
     return found[0], min(found[1:])
 
 
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What the second call gives and its seconds; the first one compiles."""
+    found: list[Any] = []
+
+    def kept() -> Any:
+        found[:] = [run()]
+        return found[0]
+
+    least = seconds(kept, 1)[1]
+    return found[0], least
+
+
 def of_pairs(net: Network, x: jax.Array, get: str, times: int = 1) -> tuple[float, float]:
     """The first call's seconds and the seconds a pair of a kernel of x with itself, every pair once."""
     matrix = np.empty((len(x), len(x)), np.float32)
