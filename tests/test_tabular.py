@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -71,6 +72,17 @@ def test_every_method_learns_friedmans_function(tmp_path, monkeypatch):
     rows = tabular.table(runs)
     assert (rows[-1]["data"], rows[-1]["score, %"]) == ("iris (scikit-learn)", 95)
     assert len(rows) == 5
+    svm = {"ours, untuned": [90, 91, 95], "RBF-SVM, untuned": [90, 90, 92]}
+    folds = [
+        {"config": {"task": "classification", "set": name, "bundled": True, "method": method},
+         "accuracy": [score / 100] * 2, "seconds": [1.0] * 2}
+        for method, scores in svm.items()
+        for name, score in zip("abc", scores, strict=True)
+    ]  # fmt: skip
+    *_, ours, rival = tabular.table(folds)
+    half = stats.t.ppf(0.975, 2) * np.std([0, 1, 3], ddof=1) / 3**0.5
+    assert (ours["data"], ours["less an SVM, 95 %"]) == ("mean of 3 sets", f"+1.33 ± {half:.2f}, RBF-SVM, untuned")
+    assert (rival["less an SVM, 95 %"], rival["score, %"]) == ("", pytest.approx(272 / 3))
     for part in (runs, runs[:1], runs[-1:]):
         save_figure(tabular.SHOWN, part, tmp_path / "a.svg")
     assert "iris" in (tmp_path / "a.svg").read_text()
