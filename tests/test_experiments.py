@@ -222,7 +222,7 @@ def test_seeds_are_summed_up_by_what_was_computed():
     def run(accuracy, **changes):
         config = json.loads(json.dumps(asdict(Config(**SMALL, dtype="float32", held_out=6)))) | changes
         return {"config": config, "device": "cpu", "accuracy": accuracy, ON_TEST: {"accuracy": accuracy},
-                "seconds": {"all": 1.0}}  # fmt: skip
+                "seconds": {"preprocessing": accuracy, "all": 5 + accuracy}}  # fmt: skip
 
     runs = [run(0.5), run(0.7, penalties=[0.1]), run(0.9, seeds=[1]), run(0.1, dtype="bfloat16"), run(0.2, held_out=9)]
     found = cifar10.summaries(runs)
@@ -231,6 +231,7 @@ def test_seeds_are_summed_up_by_what_was_computed():
     }  # fmt: skip
     (both,) = next(points for name, points in found.items() if "60, test 20, float32" in name)
     assert both["accuracy"] == pytest.approx(0.8)  # of one seed the latest
+    assert both["seconds"] == pytest.approx(5.9)  # the longest preprocessing counts for all
 
 
 def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
