@@ -11,7 +11,7 @@ times the weights added to the gradient. What the paper leaves open is the same 
 * weights are in the standard parameterisation, as usual in training, and biases start at 0;
 * weights start with the scale that keeps a variance of 1 (He et al., 2015): W_std^2 = 1 / E[f(t)^2];
 * the error is the mean over images and classes; the rate falls to 0 as half a cosine, after every step;
-* the slopes of PReLU, one for each layer, start at 1/4 and are decayed like weights;
+* biases, and the slopes of PReLU, one for each layer, which start at 1/4, are decayed like weights;
 * images are not changed at random; what an epoch has beyond whole batches is left out of it;
 * the last training images are held out, and choose the epoch. The paper chose it on test images.
 """
