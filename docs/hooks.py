@@ -90,12 +90,16 @@ def _commands() -> str:
     import typer
 
     from widelimit.cli import app
+    from widelimit.experiments import EXPERIMENTS
 
     parts = []
 
     def described(name: str, command: Any) -> None:
         parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
+        experiment = name.rpartition(" ")[2]
+        if experiment in EXPERIMENTS:
+            rows += _options(experiment)
         if rows:
             parts.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]) + "\n")
         for own, inner in getattr(command, "commands", {}).items():
@@ -104,6 +108,18 @@ def _commands() -> str:
     for name, command in typer.main.get_command(app).commands.items():
         described(f"widelimit {name}", command)
     return "\n".join(parts)
+
+
+def _options(experiment: str) -> list[str]:
+    """Those of `widelimit reproduce NAME`, which has them from argparse."""
+    module = importlib.import_module(f"widelimit.experiments.{experiment.replace('-', '_')}")
+    own = getattr(module, "parser", None)
+    parser = own("") if own else importlib.import_module("widelimit.experiments.study").parser(module.SHOWN, "")
+    return [
+        f"| `{action.option_strings[-1]}` | {action.help % vars(action)} |"
+        for action in parser._actions
+        if action.dest != "help"
+    ]
 
 
 def _row(parameter: Any) -> str:
@@ -116,7 +132,7 @@ def _row(parameter: Any) -> str:
     )
     said = (parameter.help or "").strip()
     default = parameter.default
-    plain = isinstance(default, str | int | float) and not isinstance(default, bool)
+    plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool)
     if option and not flag and plain:
         said += f" Default: `{default}`."
     return f"| `{name}` | {said} |".replace("\\|", "|")

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from widelimit.experiments import EXPERIMENTS
+
 ROOT = Path(__file__).parents[1]
 REFERENCE = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "reference").glob("*.md")))
 
@@ -113,6 +115,11 @@ def test_every_command_is_in_the_reference():
     ):
         assert f"\n## widelimit {command}\n" in f"\n{text}", command
     assert "| `--target` |" in text
+    assert "| `--out` | The page to write. Default: `report.html`. |" in text
+    sections = dict(part.split("\n", 1) for part in text.split("## widelimit ")[1:])
+    assert "| `--exact-last` |" in sections["reproduce cifar10"]
+    assert "| `--epochs` |" in sections["reproduce abrelu"]
+    assert all("| `--plot` |" in sections[f"reproduce {name}"] for name in EXPERIMENTS)
 
 
 @pytest.mark.slow

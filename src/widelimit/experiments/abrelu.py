@@ -278,6 +278,11 @@ SHOWN = Study(
     settings,
     compute,
     of_images=True,
-    options={"epochs": "epochs of training (30; with --full 200)"},
+    options={
+        "epochs": "epochs of training (30; with --full 200)",
+        "width": "channels of every layer (16; with --full 128)",
+        "train": "training images (2000; with --full 45000)",
+        "pixels": "the side of images, by averages (8; with --full 32)",
+    },
 )
 run_command = partial(run_study, SHOWN)

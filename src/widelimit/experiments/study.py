@@ -91,10 +91,10 @@ def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
     saved(study.draw(runs), path)
 
 
-def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
-    """`widelimit reproduce NAME` with its arguments."""
-    parser = argparse.ArgumentParser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
-    add = parser.add_argument
+def parser(study: Study, prog: str) -> argparse.ArgumentParser:
+    """The options of a study's command."""
+    made = argparse.ArgumentParser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
+    add = made.add_argument
     if study.of_images:
         add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
         add("--download", action="store_true", help="fetch the data where it is missing")
@@ -106,7 +106,12 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     )
     add("--plot", type=Path, metavar="FILE", help="draw the results into this .png, .svg or .pdf")
     add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
-    given = parser.parse_args(arguments)
+    return made
+
+
+def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
+    """`widelimit reproduce NAME` with its arguments."""
+    given = parser(study, prog).parse_args(arguments)
     check_paths(given.out, given.plot)
     study = _changed(study, {name: getattr(given, name) for name in study.options})
     shown = sys.stderr.isatty() and not given.json

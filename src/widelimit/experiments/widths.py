@@ -20,25 +20,22 @@ from .images import averaged, check_enough, latest
 from .study import Run, Study, run_study
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
+KINDS = ("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)  # kernels and seeds
 # of the paper: accuracy with 2^14 features, the penalty chosen on test images
 PUBLISHED = {"paper: scaled normalised Gaussian": (2**14, 0.7813), "paper: ReLU": (2**14, 0.7556)}
 
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every activation, kernel and seed, with all numbers of features."""
-    sizes: dict[str, Any] = {
-        "features": [2**power for power in range(6, 10)], "train": 1000, "test": 1000, "pixels": 8
-    }  # fmt: skip
-    kinds = [("nngp", 0)]
+    sizes: dict[str, Any] = {"features": [2**power for power in range(6, 11)], "train": 5000, "test": 2000, "pixels": 8}
     if full:
         sizes = {
             "features": [2**power for power in range(9, 15)], "train": Config.train, "test": Config.test, "pixels": 32
         }  # fmt: skip
-        kinds = [("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)]
     sizes |= {"penalties": list(Config.penalties), "dtype": Config().resolved_dtype}
     return [
         {"activation": name, "scale": scale, "kernel": kernel, "seed": seed, **sizes}
-        for kernel, seed in kinds
+        for kernel, seed in KINDS
         for name, scale in SERIES
     ]
 
@@ -133,5 +130,6 @@ SHOWN = Study(
     settings,
     compute,
     of_images=True,
+    options={"train": "training images (5000; with --full 50000)", "test": "test images (2000; with --full 10000)"},
 )
 run_command = partial(run_study, SHOWN)
