@@ -143,7 +143,7 @@ def test_images_are_averaged(data):
     np.testing.assert_array_equal(images.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
     with pytest.raises(ValueError, match=r"4 x 4 pixels .* 3 x 3.*divisor"):
         images.averaged(x, 3)
-    with pytest.raises(ValueError, match="takes 1040 training images, and the data has 232"):
+    with pytest.raises(ValueError, match="1040 images to train are asked for, and the data has 232"):
         abrelu.compute(TINY | {"activation": "ReLU", "train": 1000}, data)
 
 

@@ -55,7 +55,7 @@ def test_images_have_mean_square_one():
     np.testing.assert_allclose(inputs(blocks, 8, 40, 30)[0], inputs(DATA, 8, 40, 30)[0], atol=1e-5)
     other = DATA._replace(x_train=DATA.x_train[::-1], y_train=DATA.y_train[::-1])
     assert not np.allclose(inputs(other, 8, 40, 30)[0][:40], inputs(DATA, 8, 40, 30)[0][:40])
-    with pytest.raises(ValueError, match="takes 41 test images, and the data has 40"):
+    with pytest.raises(ValueError, match="41 images to test are asked for, and the data has 40"):
         inputs(DATA, 8, 40, 41)
 
 

@@ -287,7 +287,7 @@ BAD = {
     "kernel": (["--kernel", "ntkk"], "--kernel is nngp or ntk, not 'ntkk'"),
     "exact ntk": (["--kernel", "ntk", "--exact-last"], "Leave out --kernel ntk"),
     "features": (["--features", "16", "0"], "--features takes whole numbers from 1 to 16,777,216, not 16, 0"),
-    "train": (["--train", "61"], "--train asks for 61 images, and the data has 60"),
+    "train": (["--train", "61"], "61 images to train are asked for, and the data has 60"),
     "held out": (["--train", "60", "--held-out", "59"], "--held-out 59 leaves nothing of --train 60"),
     "penalties": (["--penalties", "0"], "--penalties are numbers above 0, not [0.0]"),
     "regularization": (["--regularization", "0"], "--regularization is a number above 0"),
@@ -351,7 +351,7 @@ def test_accuracy_by_the_number_of_features(tmp_path):
     assert row["accuracy, %"] == pytest.approx(50 * (run["accuracy"] + 1))
     save_figure(widths.SHOWN, [*runs, other], tmp_path / "a.svg")
     assert "scale 0.5, NNGP" in (tmp_path / "a.svg").read_text()
-    with pytest.raises(ValueError, match="takes 1000 training images, and the data has 60"):
+    with pytest.raises(ValueError, match="5000 images to train are asked for, and the data has 60"):
         widths.compute(widths.settings(False)[0], DATA)
 
 

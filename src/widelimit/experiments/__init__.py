@@ -30,7 +30,7 @@ def run(name: str, arguments: Sequence[str], prog: str) -> None:
         remedy = (
             "Ask for fewer features, or a smaller --batch."
             if name == "cifar10"
-            else "Take a larger device, or no --full."
+            else "Take a larger device, or a smaller size."
         )
         raise MemoryError(f"{str(error).splitlines()[0]} {remedy}") from None
 

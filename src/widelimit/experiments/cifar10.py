@@ -30,7 +30,7 @@ from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest
 from . import main
-from .images import features_of, latest, rows_of_kernel, seconds_since, whitened
+from .images import check_enough, features_of, latest, rows_of_kernel, seconds_since, whitened
 from .results import add_run, check_paths, machine, memory, read_runs
 from .study import Shown, save_figure
 
@@ -216,11 +216,7 @@ def _prepared(data: Images, train: int, test: int, regularization: float) -> tup
 
 
 def _check(config: Config, data: Images, batch: int | None) -> None:
-    for option, asked, there in (
-        ("--train", config.train, len(data.x_train)), ("--test", config.test, len(data.x_test)),
-    ):  # fmt: skip
-        if asked > there:
-            raise ValueError(f"{option} asks for {asked} images, and the data has {there}. Ask for fewer.")
+    check_enough(data, config.train, config.test)
     if batch is not None and batch < 1:
         raise ValueError(f"--batch is a number of images of 1 or more, not {batch}.")
     needed, there = 4 * (config.train + config.test) * max(config.features), memory()

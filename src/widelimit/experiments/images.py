@@ -50,9 +50,11 @@ def latest(fn: Callable) -> Callable:
 
 def check_enough(data: Images, train: int, test: int) -> None:
     """Refuse to take more images than there are."""
-    for what, asked, there in (("training", train, len(data.x_train)), ("test", test, len(data.x_test))):
+    for what, asked, there in (("train", train, len(data.x_train)), ("test", test, len(data.x_test))):
         if asked > there:
-            raise ValueError(f"This size takes {asked} {what} images, and the data has {there}. Give all of CIFAR-10.")
+            raise ValueError(
+                f"{asked} images to {what} are asked for, and the data has {there}. Give all of CIFAR-10, or less to {what}."
+            )
 
 
 def averaged(x: np.ndarray, pixels: int) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 from ..activations import Activation, ExpNormalized, named
 from ..data import Images
 from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
-from .images import averaged, check_enough, latest
+from .images import averaged, latest
 from .study import Run, Study, run_study
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
@@ -45,7 +45,6 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test", "dtype")}
     features, penalties = tuple(config["features"]), tuple(config["penalties"])
     runs = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest).runs()
-    check_enough(data, config["train"], config["test"])
     x, y, preprocessing = prepared(runs[0], _smaller(data, config["pixels"]))
     found = [run_once(run, x, y, preprocessing) for run in runs]
     return {
