@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from widelimit.activations import CATALOGUE
-from widelimit.experiments import EXPERIMENTS, abrelu, cifar10
+from widelimit.experiments import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup
 from widelimit.experiments.results import read_runs
 
 ROOT = Path(__file__).parents[1]
@@ -44,12 +44,42 @@ def test_figures_of_cifar10_are_those_of_the_runs():
     headline = f"{best['accuracy, %']:.2f} ± {best['spread']} %"
     for path in ("README.md", "CHANGELOG.md", "docs/index.md", "docs/paper.md"):
         assert headline.removesuffix(" %") in (ROOT / path).read_text(), path
-    for row in cifar10.table(read_runs(results / "cifar10-activations-h200.json")):
-        if "abrelu" not in row["setting"]:
-            assert f" {row['accuracy, %']:.2f} |" in paper
+    for run in read_runs(results / "cifar10-activations-h200.json"):
+        penalties = run["config"]["penalties"]
+        edge = "≥ " if run["penalty"] in (min(penalties), max(penalties)) else ""
+        assert f"| {edge}{100 * run['accuracy']:.2f} |" in paper
     for row in abrelu.table(read_runs(results / "abrelu-cpu.json")):
         cells = [row["activation"], *(row[f"{kind}, %"] for kind in abrelu.KINDS)]
         assert f"| {' | '.join(cells)} |" in paper
+
+
+def test_figures_of_the_paper_are_those_of_the_runs():
+    results, paper = ROOT / "benchmarks" / "results", (ROOT / "docs" / "paper.md").read_text()
+    _, *times = speedup.table(read_runs(results / "speedup-cpu.json"))
+    for row in times:
+        name = f"{row['of'].removesuffix(', cpu')}, {row['kernel'].upper()}"
+        ratio = float(f"{row['ratio']:.3g}")
+        assert f"| {name} | {row['µs a pair'] / 1e3:.2g} | {row['ms an image']:.3g} |" in paper
+        assert f"| {row['sketched 60,000, h']:.2g} | {ratio:,.0f} |" in paper
+    fits = embedding.table(read_runs(results / "embedding-cpu.json"))
+    spectral, (pair, image) = fits[:-2], fits[-2:]
+    for of_m, of_s in zip(spectral[::2], spectral[1::2], strict=True):
+        name = f"{of_m['activation']}, {of_m['network'].partition(',')[0]}"
+        fitted = (f"{row['exponent']:.2f} ± {row['95 %, ±']:.2f}" for row in (of_m, of_s))
+        cells = [name, of_m["sketch"], f"{of_m['value']:.3f}", *fitted, of_m["C"]]
+        assert f"| {' | '.join(cells)} |" in paper
+    for row in (pair, image):
+        assert f"pixels^({row['exponent']:.2f} ± {row['95 %, ±']:.2f})" in paper
+    accuracies = {
+        (row["network"], row["activation"]): row["NTK, %"].partition(" ")[0]
+        for row in activations.table(read_runs(results / "activations-cpu.json"))
+    }
+    told = paper.partition("## Figure 4")[2].partition("## ")[0]
+    for place in (
+        ("Myrtle-5", "normalised Gaussian"), ("CV8", "normalised Gaussian"), ("CV8", "RBF(1/2)"), ("FC1", "Hermite 3"),
+        ("FC1", "ReLU"), ("FC1", "ReLU*"), ("FC1", "erf"), ("CV8", "erf"), ("CV8", "sigmoid-like"), ("Myrtle-5", "erf"),
+    ):  # fmt: skip
+        assert accuracies[place] in told, place
 
 
 def test_readme_and_docs_list_every_activation():

@@ -151,6 +151,9 @@ class Timed(NamedTuple):
     note: str = ""
 
 
+_TOLD_APART = 3  # series that have a note at every point, and not at their ends alone
+
+
 def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapping[str, Timed], title: str) -> Figure:
     """Test accuracy against seconds in all, a line for each series; published points are stars with their names."""
     figure = Figure(figsize=(10, 6 + 0.25 * len(series)), layout="constrained")
@@ -161,7 +164,7 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
         panel.errorbar(
             seconds, accuracies, [p.spread for p in points], fmt=mark, linestyle="-", color=hue, capsize=3, label=name
         )
-        for p in points:
+        for p in points if len(series) <= _TOLD_APART else {points[0], points[-1]}:
             place: dict[str, Any] = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 8, "color": hue}
             panel.annotate(p.note, (p.seconds, p.accuracy), **place)
     for name, p in published.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 0 auto; padding: 1rem; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
-th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 7rem; max-width: 20rem; }
+th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th, td[rowspan] { white-space: normal; max-width: 20rem; vertical-align: top; } td[rowspan] { min-width: 8rem; }
+th { vertical-align: bottom; } .n { text-align: right; }
 svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of { color: #555; font-size: 0.85rem; }
 """
 
@@ -72,11 +74,18 @@ def _section(shown: Shown, runs: Sequence[Run]) -> str:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row.values()) + "</tr>\n" for row in rows
-    )
-    return f"<div class='wide'><table><tr>{head}</tr>\n{body}</table></div>"
+    """Texts to the left, numbers to the right; a first cell stands once for all rows that follow with the same."""
+    numeric = {name: all(isinstance(row[name], int | float) or row[name] == "" for row in rows) for name in rows[0]}
+    kinds = {name: " class='n'" if numeric[name] else "" for name in rows[0]}
+    head = "".join(f"<th{kinds[name]}>{escape(name)}</th>" for name in rows[0])
+    body = []
+    for first, own in groupby(rows, key=lambda row: next(iter(row.values()))):
+        alike = list(own)
+        for i, row in enumerate(alike):
+            rest = "".join(f"<td{kinds[name]}>{escape(cell(value))}</td>" for name, value in list(row.items())[1:])
+            spanning = f"<td rowspan='{len(alike)}'>{escape(cell(first))}</td>" if i == 0 else ""
+            body.append(f"<tr>{spanning}{rest}</tr>\n")
+    return f"<div class='wide'><table><tr>{head}</tr>\n{''.join(body)}</table></div>"
 
 
 def _origin(runs: Sequence[Run]) -> str:
