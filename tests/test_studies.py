@@ -261,11 +261,12 @@ def cifar(tmp_path_factory):
     """A folder such as CIFAR-10's, of images that are brighter in one place for every class."""
     folder, rng = tmp_path_factory.mktemp("cifar"), np.random.default_rng(0)
     for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        labels = rng.integers(0, 10, 1000)
-        pixels = rng.integers(0, 200, (1000, 3, 32, 32))
+        count = 2000 if name == "test_batch" else 1000
+        labels = rng.integers(0, 10, count)
+        pixels = rng.integers(0, 200, (count, 3, 32, 32))
         for image, label in zip(pixels, labels, strict=True):
             image[:, 3 * label : 3 * label + 4, 10:20] += 55
-        rows = pixels.astype(np.uint8).reshape(1000, -1)
+        rows = pixels.astype(np.uint8).reshape(count, -1)
         (folder / name).write_bytes(pickle.dumps({b"data": rows, b"labels": labels.tolist()}))
     (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"%d" % i for i in range(10)]}))
     return folder
