@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import widelimit as wl
 from widelimit import experiments, progress
 from widelimit.cli import app, common
 from widelimit.data import Images
@@ -241,6 +242,12 @@ def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
     assert None not in run["test"]["errors"]
     assert max(run["test"]["accuracies"]) > 0.2  # 32 columns of an NTK say little
     assert "relu, NTK, train 60" in cifar10.spoken(run)
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "exp_normalized"])
+def test_weights_keep_a_variance_of_one(name):
+    layer, *_ = Config(activation=name).network().layers
+    assert layer.W_std**2 * wl.dual(wl.activations.named(name), 1.0, 1.0, 1.0) == pytest.approx(1)
 
 
 def test_an_interrupt_and_a_full_device_are_one_line(monkeypatch, capsys):
