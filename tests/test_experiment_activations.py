@@ -127,6 +127,11 @@ def test_kernels_that_fail_are_reported(tmp_path):
     assert all(words in text for words in ("NTK overflows", "NNGP constant", "ReLU*", "39 training"))
 
 
+def test_too_few_images_are_refused():
+    with pytest.raises(ValueError, match="--train 9 leaves too few images to choose a penalty"):
+        _run("FC1", "ReLU", train=9)
+
+
 def test_convolutions_learn():
     runs = [_run("Myrtle-5", "ReLU", dtype="float32")]
     for reading in READINGS:

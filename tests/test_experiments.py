@@ -222,7 +222,7 @@ def test_either_command_does_the_same(tmp_path, capsys):
 def test_seeds_are_summed_up_by_what_was_computed():
     def run(accuracy, **changes):
         config = json.loads(json.dumps(asdict(Config(**SMALL, dtype="float32", held_out=6)))) | changes
-        return {"config": config, "device": "cpu", "accuracy": accuracy, ON_TEST: {"accuracy": accuracy},
+        return {"config": config, "device": "cpu", "accuracy": accuracy, "penalty": 0.1, ON_TEST: {"accuracy": accuracy},
                 "seconds": {"preprocessing": accuracy, "all": 5 + accuracy}}  # fmt: skip
 
     runs = [run(0.5), run(0.7, penalties=[0.1]), run(0.9, seeds=[1]), run(0.1, dtype="bfloat16"), run(0.2, held_out=9)]
@@ -232,7 +232,8 @@ def test_seeds_are_summed_up_by_what_was_computed():
     }  # fmt: skip
     (both,) = next(points for name, points in found.items() if "60, test 20, float32" in name)
     assert both["accuracy"] == pytest.approx(0.8)  # of one seed the latest
-    assert both["seconds"] == pytest.approx(5.9)  # the longest preprocessing counts for all
+    assert both["at edge"] == 1  # that of the only penalty of its run
+    assert (both["seconds"], both["slowest"]) == pytest.approx((5, 5))  # after preprocessing
 
 
 def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
@@ -308,6 +309,7 @@ BAD = {
         "--sketch is one of auto, random_weights, powers, cosine, polysketch, not 'exact'",
     ),
     "degree of auto": (["--degree", "3"], "auto has none. Name the sketch"),
+    "degree 0": (["--sketch", "powers", "--degree", "0"], "--degree 0 leaves constants alone. Give 1 or more"),
     "degree of weights": (["--sketch", "random_weights", "--degree", "3"], "has no degree"),
     "seeds": (["--seeds", str(2**32)], "--seeds takes whole numbers from 0 to 4,294,967,295"),
     "channels": (["--exact-last", "--features", "8", "--channels", "9"], "more than the 8 columns of the features"),
@@ -334,7 +336,11 @@ def test_more_features_than_memory_are_refused(tmp_path, monkeypatch):
 
 
 def test_unknown_options_and_files_of_others_are_refused(tmp_path):
-    assert CliRunner().invoke(app, ["reproduce", "cifar10", "--widht", "3"]).exit_code == 2
+    for arguments in (["--widht", "3"], ["--depth", "five"], ["--features"]):
+        refused = CliRunner().invoke(app, ["reproduce", "cifar10", *arguments])
+        assert refused.exit_code == 2
+        assert refused.stderr.startswith("Error: ")
+        assert refused.stderr.count("\n") == 1
     assert "--exact-last" in CliRunner().invoke(app, ["reproduce", "cifar10", "--help"]).stdout
     for text in ("[]", '{"widelimit": 1, "runs": [{"digest": "a"}]}'):
         (tmp_path / "r.json").write_text(text)

@@ -57,6 +57,7 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     assert COUNT == [2]
     found = capsys.readouterr()
     assert "already: 2 of 3 runs" in found.err
+    assert "1 of 1 done: x 2" in found.err
     assert found.out.splitlines()[3:] == ["x  name  square", "0             0", "1  a          1", "2  aa         4"]
     COUNT.clear()
     study.run_study(SQUARES, [*arguments, "--full", "--json"], "prog")
@@ -201,7 +202,7 @@ def test_a_report_has_every_experiment(tmp_path):
     assert "1 runs on cpu, 2 cores" in text
     add_run(files[0], runs[0] | {"experiment": "unknown", "digest": "b"})
     twice = CliRunner().invoke(app, ["report", str(files[0]), str(files[0]), "--out", str(out)])
-    assert "1 runs of quadrature, and left out 1 of no experiment" in twice.stdout
+    assert "1 runs of quadrature, and left out 1 of unknown, which has no section" in twice.stdout
     add_run(files[0], {name: value for name, value in runs[0].items() if name != quadrature.OURS})
     other = tmp_path / "other.json"  # the same run on another device is another
     for device in ("cpu", "gpu"):
@@ -215,7 +216,10 @@ def test_a_report_has_every_experiment(tmp_path):
     for wrong, message in (
         (["none.json"], "is no file"),
         ([str(files[0]), "--out", str(files[0])], "ends with .html"),
-        ([str(files[0]), "--out", str(out)], "A run of quadrature has not all that it should have (KeyError('ours'))"),
+        (
+            [str(files[0]), "--out", str(out)],
+            "of quadrature in the files has not all that it should have (KeyError('ours'))",
+        ),
         ([str(files[1]), "--out", str(tmp_path)], "ends with .html"),
         ([str(files[1]), "--out", str(tmp_path / "none" / "a.html")], "does not exist. Make it first"),
     ):

@@ -79,7 +79,8 @@ def error_curves(panels: Mapping[tuple[str, str], Mapping[str, Curve]], title: s
             (lines[kind],) = panel.plot(curve.x, np.maximum(curve.errors.mean(0), _LEAST), color=hue, marker=".")
             band = (np.clip(f(curve.errors, 0), _LEAST, None) for f in (np.min, np.max))
             panel.fill_between(curve.x, *band, color=hue, alpha=0.2, linewidth=0)
-        _label(panel, column if i == 0 else "", "", row.replace(", ", "\n") if j == leftmost[row] else "")
+        what, _, by = row.rpartition("by ")
+        _label(panel, column if i == 0 else "", by, what.rstrip(", ").replace(", ", "\n") if j == leftmost[row] else "")
         panel.set(yscale="log", ylim=(_LEAST, 10))
         if "degree" not in row:
             panel.set_xscale("log")
@@ -178,12 +179,12 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
     ticks = {t: name for t, name in _TIMES.items() if low <= t <= high}
     panel.set_xticks(list(ticks), list(ticks.values()))
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xlabel(
-        "time in all, from the images to the predictions; the median over seeds, of which the first compiles"
-    )
+    panel.set_xlabel("time from whitened images to predictions: the median over seeds, of which the first compiles")
+    panel.set_ylim(bottom=max(panel.get_ylim()[0], 0))
     panel.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    figure.legend(loc="outside lower center", frameon=False)
+    if any(series):  # without a name there is one, and the title says what it is
+        figure.legend(loc="outside lower center", frameon=False)
     return figure
 
 
@@ -220,6 +221,7 @@ def accuracy_by_features(
     left.set_xscale("log", base=2)
     ticks = sorted({features for line in lines for features in line.features})
     left.set_xticks(ticks, [f"{t:,}" for t in ticks])
+    left.yaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10]))
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     cosines = np.cos(np.linspace(0, np.pi, 301))
     for (name, activation), hue in zip(duals.items(), HUES, strict=False):

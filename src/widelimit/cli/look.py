@@ -123,7 +123,7 @@ def report_page(
     with written_whole(out) as file:
         file.write(page(known).encode())
     runs = sum(map(len, known.values()))
-    left = f", and left out {others} of no experiment that is known" if others else ""
+    left = "".join(f", and left out {count} of {name}, which has no section" for name, count in others.items())
     typer.echo(f"Wrote {out}: {runs} runs of {', '.join(known)}{left}.")
 
 

@@ -113,8 +113,13 @@ def _fetch(source: str, name: str, folder: Path) -> None:
 def _home(folder: Folder) -> Path:
     if folder is not None:
         return Path(folder).expanduser()
-    with needed():
-        import pooch
+    try:
+        with needed():
+            import pooch
+    except ImportError as error:
+        raise ImportError(
+            f"No folder is given with the data, `folder` or --data FOLDER, and that of downloads takes a package: {error}"
+        ) from error
     return Path(pooch.os_cache("widelimit"))
 
 

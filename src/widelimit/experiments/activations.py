@@ -131,6 +131,8 @@ def settings(full: bool) -> list[dict[str, Any]]:
 def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy of both kernels on the test images."""
     train = config["train"]
+    if train < 2 * HELD_OUT:
+        raise ValueError(f"--train {train} leaves too few images to choose a penalty. Give {2 * HELD_OUT} or more.")
     x, y = inputs(data, config["pixels"], train, config["test"])
     act = ACTIVATIONS[config["activation"]]
     size = float(dual(act, 1.0, 1.0, 1.0)) ** 0.5

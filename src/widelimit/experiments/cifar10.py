@@ -32,7 +32,7 @@ from ..resumed import digest
 from . import main
 from .images import check_enough, features_of, latest, rows_of_kernel, seconds_since, whitened
 from .results import add_run, check_paths, machine, memory, read_runs
-from .study import Shown, save_figure
+from .study import Parser, Shown, save_figure
 
 GAUSSIAN = "exp_normalized"
 SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
@@ -84,6 +84,8 @@ class Config:
             raise ValueError(
                 "--degree is that of --sketch powers, cosine or polysketch, and auto has none. Name the sketch."
             )
+        if self.degree == 0:
+            raise ValueError("--degree 0 leaves constants alone. Give 1 or more.")
         sketched.chosen(self.sketch, self.degree)
         if self.kernel not in ("nngp", "ntk"):
             raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
@@ -183,6 +185,7 @@ def reproduce(
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
     if left:
+        say(f"Whitening images by all {len(data.x_train):,} of the training set ...")
         x, y, preprocessing = prepared(config, data)
         say(f"preprocessing {preprocessing:.1f} s")
         for name, run in left.items():
@@ -300,7 +303,7 @@ def spoken(run: dict[str, Any]) -> str:
     config, seconds = run["config"], run["seconds"]
     return (
         f"{named_settings(config)}, {config['features'][0]:,} features, seed {config['seeds'][0]}: {run['accuracy']:.2%} "
-        f"({run[ON_TEST]['accuracy']:.2%} {ON_TEST}), {seconds['all']:.1f} s in all; "
+        f"({run[ON_TEST]['accuracy']:.2%} {ON_TEST}), {seconds['all'] - seconds['preprocessing']:.1f} s after preprocessing; "
         f"{run['images_per_second']:,.0f} images/s"
     )
 
@@ -308,12 +311,8 @@ def spoken(run: dict[str, Any]) -> str:
 def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """For every configuration and device, the mean and spread over seeds for every number of features, and median seconds.
 
-    Images are preprocessed once for all runs of a process, in a program that compiles: every run counts the longest of those
-    on its device.
+    Seconds are those after preprocessing, which is done once for all runs of a process.
     """
-    longest: dict[str, float] = {}
-    for run in runs:
-        longest[run["device"]] = max(longest.get(run["device"], 0.0), run["seconds"]["preprocessing"])
 
     def settings(run: dict[str, Any]) -> str:
         return f"{named_settings(run['config'])} ({run['device']})"
@@ -324,11 +323,14 @@ def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
             {run["config"]["seeds"][0]: run for run in every}.values()
         )  # of one seed the latest, whatever its penalties
         accuracies, seconds = ([run[part] for run in group] for part in ("accuracy", "seconds"))
-        times = [s["all"] - s["preprocessing"] + longest[group[0]["device"]] for s in seconds]
+        times = [s["all"] - s["preprocessing"] for s in seconds]
+        at_edge = sum(
+            run["penalty"] in (min(run["config"]["penalties"]), max(run["config"]["penalties"])) for run in group
+        )
         on_test = [run[ON_TEST]["accuracy"] for run in group]
         found.setdefault(key[0], []).append({
             "features": key[1], "seeds": len(group), "accuracy": float(np.mean(accuracies)), "spread": _spread(accuracies),
-            ON_TEST: float(np.mean(on_test)), "seconds": float(np.median(times)), "slowest": max(times),
+            ON_TEST: float(np.mean(on_test)), "seconds": float(np.median(times)), "slowest": max(times), "at edge": at_edge,
         })  # fmt: skip
     return found
 
@@ -350,7 +352,7 @@ def draw(runs: Sequence[dict[str, Any]]) -> Any:
     every = [name.split(", ") for name in own]
     shared = [part for part in every[0] if all(part in parts for parts in every)] if every else []
     series = {
-        ", ".join(part for part in parts if part not in shared) or "all": [
+        ", ".join(part for part in parts if part not in shared): [
             Timed(p["seconds"], p["accuracy"], p["spread"] or 0.0, f"{p['features']:,}") for p in points
         ]
         for parts, points in zip(every, own.values(), strict=True)
@@ -366,6 +368,7 @@ def table(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "setting": name, "features": p["features"], "seeds": p["seeds"], "accuracy, %": 100 * p["accuracy"],
             "spread": "" if p["spread"] is None else f"{100 * p['spread']:.2f}", ON_TEST: 100 * p[ON_TEST],
             "seconds": p["seconds"], "slowest": p["slowest"],
+            "least or largest penalty": f"{p['at edge']} of {p['seeds']}" if p["at edge"] else "",
         }
         for name, points in summaries(runs).items()
         for p in points
@@ -384,7 +387,7 @@ SHOWN = Shown(
 def parser(prog: str) -> argparse.ArgumentParser:
     """The options of either command."""
     plain = Config()
-    made = argparse.ArgumentParser(prog=prog, description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False)
+    made = Parser(prog=prog, description=(__doc__ or "").split("\n\n")[1], allow_abbrev=False)
     add = made.add_argument
     add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
     add("--download", action="store_true", help="fetch the data where it is missing")

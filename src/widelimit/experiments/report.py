@@ -3,7 +3,8 @@
 Each experiment has what the paper says, a table, a figure, and what machines and versions its runs are of.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
 from io import StringIO
@@ -13,10 +14,10 @@ from typing import Any
 
 from . import EXPERIMENTS
 from .results import read_runs
-from .study import Run, Shown, cell
+from .study import Run, Shown, cell, complete
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 70rem; margin: 0 auto; padding: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 84rem; margin: 0 auto; padding: 1rem; }
 h1, h2 { line-height: 1.2; } h2 { margin-top: 3rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.85rem; }
 th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
@@ -26,8 +27,8 @@ svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of {
 """
 
 
-def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], int]:
-    """The runs of every experiment, each once, and how many there are of others."""
+def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], Counter[str]]:
+    """The runs of every experiment, each once, and how many there are of what else."""
     runs = list({(run["digest"], run["device"]): run for file in files for run in _read(file)}.values())
     found = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
     known = {name: own for name, own in found.items() if own}
@@ -35,7 +36,7 @@ def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], int]:
         raise ValueError(
             f"There is no result of {', '.join(EXPERIMENTS)} in the files. Run `widelimit reproduce NAME` first."
         )
-    return known, len(runs) - sum(map(len, known.values()))
+    return known, Counter(run["experiment"] for run in runs if run["experiment"] not in known)
 
 
 def page(known: Mapping[str, Sequence[Run]]) -> str:
@@ -43,18 +44,18 @@ def page(known: Mapping[str, Sequence[Run]]) -> str:
     sections = []
     for name, own in known.items():
         shown = import_module(f".{name.replace('-', '_')}", __package__).SHOWN
-        try:
+        with complete(shown, own):
             sections.append(_section(shown, own))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise ValueError(
-                f"A run of {name} has not all that it should have ({error!r}). Compute it again into another file."
-            ) from error
     title = "Fast neural kernel embeddings, reproduced by widelimit"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>\n'
-        f"<body><h1>{title}</h1>\n{''.join(sections)}</body></html>\n"
+        f"<body><h1>{title}</h1>\n<ul>{_contents(known)}</ul>\n{''.join(sections)}</body></html>\n"
     )
+
+
+def _contents(names: Iterable[str]) -> str:
+    return "".join(f"<li><a href='#{name}'>{escape(EXPERIMENTS[name])}</a></li>" for name in names)
 
 
 def _read(file: Path) -> list[Run]:
@@ -68,7 +69,8 @@ def _section(shown: Shown, runs: Sequence[Run]) -> str:
     shown.draw(runs).savefig(drawn, format="svg")
     picture = drawn.getvalue()
     return (
-        f"<h2>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n{_table(shown.table(runs))}\n"
+        f"<h2 id='{shown.name}'>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n"
+        f"<p class='of'>By <code>widelimit reproduce {shown.name}</code>.</p>\n{_table(shown.table(runs))}\n"
         f"<div class='wide'>{picture[picture.index('<svg') :]}</div>\n<p class='of'>{escape(_origin(runs))}</p>\n"
     )
 

@@ -7,10 +7,11 @@ drawn and summed up as. `widelimit reproduce NAME` runs it.
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..data import Images, cifar10
 from ..progress import bar
@@ -67,6 +68,8 @@ def reproduce(
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
     if left:
         say(f"{len(left)} runs to do on {device()}; a run that is done is not lost.")
+    every = list(wanted.values())
+    differ = [key for key in every[0] if any(config.get(key) != every[0][key] for config in every)]
     with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
         for i, name in enumerate(left, 1):
             run = {
@@ -80,7 +83,8 @@ def reproduce(
             add_run(out, run)
             advance()
             if not progress:
-                say(f"{i} of {len(left)} done")
+                said = ", ".join(f"{key} {wanted[name][key]}" for key in differ if wanted[name].get(key) is not None)
+                say(f"{i} of {len(left)} done: {said}")
     return [known[name] for name in wanted]
 
 
@@ -88,12 +92,33 @@ def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
     """Draw the runs into a file."""
     from ..plots import saved
 
-    saved(study.draw(runs), path)
+    with complete(study, runs):
+        figure = study.draw(runs)
+    saved(figure, path)
+
+
+@contextmanager
+def complete(study: Shown, runs: Sequence[Run]) -> Iterator[None]:
+    """Around what shows runs of files that may have been written by others: one error for whatever they lack."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"One of {len(runs)} runs of {study.name} in the files has not all that it should have ({error!r}). Take it out, "
+            "or compute into another file."
+        ) from error
+
+
+class Parser(argparse.ArgumentParser):
+    """One whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"Error: {message}. `{self.prog} --help` lists the options.\n")
 
 
 def parser(study: Study, prog: str) -> argparse.ArgumentParser:
     """The options of a study's command."""
-    made = argparse.ArgumentParser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
+    made = Parser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
     add = made.add_argument
     if study.of_images:
         add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")

@@ -101,7 +101,10 @@ def draw(runs: Sequence[Run]) -> Any:
         lines.append(Line(label, own[0]["config"]["features"], every.mean(0), spread, place, kernel == "ntk"))
     full = any(key[3] == Config.train for key, _ in groups)
     duals = {spoken(name, scale): activation(name, scale) for name, scale in SERIES}
-    return accuracy_by_features(lines, PUBLISHED if full else {}, duals, "CIFAR-10 by features of Myrtle-5")
+    sizes = {(run["config"]["train"], run["config"]["pixels"]) for run in runs}
+    spoken_sizes = " and ".join(f"{train:,} training images of {side} x {side}" for train, side in sorted(sizes))
+    title = f"CIFAR-10 by features of Myrtle-5: {spoken_sizes}"
+    return accuracy_by_features(lines, PUBLISHED if full else {}, duals, title)
 
 
 def _groups(runs: Sequence[Run]) -> list[tuple[tuple[str, str, float, int, str], list[Run]]]:
