@@ -337,7 +337,7 @@ def _training_panels(
         bottom.plot([], [], mark, color="0.4", markersize=5, label=kind)
     _label(top, f"{size}\nmean over seeds (up to {seeds}), and all of them as a band", "epoch", "test accuracy")
     _label(bottom, "Every seed, and the mean as a bar", "", "test accuracy")
-    top.legend(frameon=False, loc="lower right", ncols=2)
+    top.legend(frameon=False, loc="best", ncols=2)
     bottom.set_xticks(range(len(trained)), list(trained))
     bottom.set_xlim(-0.6, len(trained) - 0.4)
     bottom.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08))
