@@ -68,6 +68,11 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     assert {"device", "versions", "cores"} <= set(runs[0])
 
 
+def test_values_of_tables_are_spoken_alike():
+    values = 16384, 10612.3, 999.5, 1.2e17, 4.4e-16, "12 of 20"
+    assert [study.cell(value) for value in values] == ["16,384", "10,612", "999.5", "1.2e+17", "4.4e-16", "12 of 20"]
+
+
 def test_a_study_of_images(tmp_path, monkeypatch, capsys):
     pixels, labels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3), np.zeros(2, int)
     seen = []
@@ -298,4 +303,4 @@ def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
     again = run()
     assert f"already: {len(runs)} of {len(runs)} runs" in again.stderr
     assert again.stdout == first.stdout
-    assert f"<h2>{escape(shown.title)}</h2>" in page(gathered([tmp_path / f"{name}.json"])[0])
+    assert f">{escape(shown.title)}</h2>" in page(gathered([tmp_path / f"{name}.json"])[0])

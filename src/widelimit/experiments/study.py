@@ -177,5 +177,7 @@ def as_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value of a table as text."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """A value of a table as text: four digits, and thousands apart."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
