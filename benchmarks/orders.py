@@ -1,6 +1,6 @@
 """What exact low orders and orthogonal blocks of random weights are worth on CIFAR-10, at equal columns.
 
-    python benchmarks/orders.py --cifar FOLDER [--train 10000] [--test 5000] [--features 8192] [--seeds 0 1 2]
+    python benchmarks/orders.py --cifar FOLDER [--train 10000] [--test 5000] [--features 8192] [--seeds 0 1 2] [--pixels 32]
 
 Myrtle-5, normalised Gaussian, NNGP, ridge regression; trained on the first training images and scored on the last ones, the
 penalty chosen on a tenth of those trained on. `orders` are the exact ones of `RandomWeights`; `dense` are independent Gaussian
@@ -16,7 +16,7 @@ import numpy as np
 import widelimit as wl
 from widelimit.data import cifar10
 from widelimit.device_ridge import chosen_on_held_out, feature_path, scored
-from widelimit.experiments.images import features_of, whitened
+from widelimit.experiments.images import averaged, features_of, whitened
 from widelimit.sketch.columns import Features
 from widelimit.sketch.random_weights import RandomWeights
 
@@ -39,15 +39,17 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=8192)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--pixels", type=int, default=32, help="the side of images, by averages")
     options = parser.parse_args()
     data, n = cifar10(options.cifar), options.train
     if n + options.test > len(data.x_train):
         raise SystemExit(f"There are {len(data.x_train)} training images, to train and to score on. Ask for fewer.")
     images = np.concatenate([data.x_train[:n], data.x_train[-options.test :]])
     y = np.eye(len(data.names))[np.concatenate([data.y_train[:n], data.y_train[-options.test :]])]
-    x = whitened(data.x_train, images, 0.1)
+    x = whitened(averaged(data.x_train, options.pixels), averaged(images, options.pixels), 0.1)
     net = wl.nets.myrtle(5, wl.ExpNormalized(gamma=options.scale))
-    print(f"{jax.devices()[0].device_kind}, {n} images to train, {options.test} to score, {options.features} features")
+    print(f"{jax.devices()[0].device_kind}, {n} images of {options.pixels} x {options.pixels} to train,")
+    print(f"{options.test} to score, {options.features} features\n")
     print("| random weights | accuracy, % | by seed |\n|---|---|---|")
     for name, (kind, dense) in KINDS.items():
         found = []
