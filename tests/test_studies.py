@@ -59,6 +59,11 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     assert "already: 2 of 3 runs" in found.err
     assert "1 of 1 done: x 2" in found.err
     assert found.out.splitlines()[3:] == ["x  name  square", "0             0", "1  a          1", "2  aa         4"]
+    whole = out.read_text()
+    out.write_text(whole.replace('"square"', '"cube"'))  # written by others
+    with pytest.raises(ValueError, match="One of 3 runs of squares in the files has not all"):
+        study.run_study(SQUARES, arguments, "prog")
+    out.write_text(whole)
     COUNT.clear()
     study.run_study(SQUARES, [*arguments, "--full", "--json"], "prog")
     assert COUNT == [3, 4]

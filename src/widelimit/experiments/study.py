@@ -147,8 +147,9 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     if given.json:
         print(json.dumps(runs))
         return
-    print(f"{study.title}\n{study.claim}\n")
-    print(as_text(study.table(runs)))
+    with complete(study, runs):
+        rows = study.table(runs)
+    print(f"{study.title}\n{study.claim}\n\n{as_text(rows)}")
 
 
 def _changed(study: Study, values: Mapping[str, int | None]) -> Study:
