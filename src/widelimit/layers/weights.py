@@ -191,9 +191,15 @@ class _Weights(Layer):
             raise ValueError(f"{self!r} has weights for {W.shape[-2]} channels and was given {x.shape[-1]}.")
         if self.parameterization == "standard":
             y = self.linear(W, x) / sqrt(self.s[0])
-            return y if self.b_std is None else y + params["b"].astype(x.dtype)
+            return y if self.b_std is None else _plus(y, params["b"])
         y = self.W_std / sqrt(W.shape[-2] * self.filter_size()) * self.linear(W, x)
-        return y if self.b_std is None else y + self.b_std * params["b"].astype(x.dtype)
+        return y if self.b_std is None else _plus(y, params["b"], self.b_std)
+
+
+def _plus(y: Array, bias: Array, scale: Any = 1) -> Array:
+    """y + scale bias, in float32 at least: the gradient of a bias is a sum over all rows and pixels."""
+    wide = jnp.promote_types(y.dtype, jnp.float32)
+    return (y.astype(wide) + scale * bias.astype(wide)).astype(y.dtype)
 
 
 def _constant(columns: Columns, value: Any) -> Columns:
