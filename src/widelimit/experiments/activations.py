@@ -77,23 +77,21 @@ ACTIVATIONS = {
 }
 BY_NODES = "ReLU", "GELU", "RBF(1/2)", "erf", "tanh", "sigmoid"
 FLAT = "sigmoid-like", "sigmoid", "softplus"  # after some layers float32 cannot tell their kernels from constants
-NO_FORM = "SELU", "softplus", "SiLU", "Mish", "hard tanh", "softsign"  # beside ELU, tanh and sigmoid; slow to compile
-# A pair of images of 32 x 32 pixels takes Myrtle-5 two million duals, and 512 times as many values of f by nodes.
-FULL = {
-    "FC1": tuple(ACTIVATIONS),
-    "CV8": tuple(ACTIVATIONS),
-    "Myrtle-5": tuple(n for n in ACTIVATIONS if n not in NO_FORM),
-}
-FULL_BY_NODES = {"FC1": BY_NODES, "CV8": BY_NODES, "Myrtle-5": ()}
-_FEW = "normalised Gaussian", "ABReLU", "ReLU", "leaky ReLU", "GELU", "RBF(1/2)", "erf", "sigmoid-like"
-SMALL = {"FC1": FULL["Myrtle-5"], "CV8": (*_FEW, "exp"), "Myrtle-5": _FEW}
+WITHOUT_FORM = "ELU", "tanh", "sigmoid", "SELU", "softplus", "SiLU", "Mish", "hard tanh", "softsign"
+CLOSED = tuple(name for name in ACTIVATIONS if name not in WITHOUT_FORM)
+MOST = *CLOSED, *WITHOUT_FORM[:3]  # each of the others takes long to compile, too
+# A pair of images takes CV8 512 duals where it has 8 x 8 pixels, Myrtle-5 8,500, and two million where it has 32 x 32; by nodes
+# each is 272 values of f.
+SMALL = {"FC1": MOST, "CV8": CLOSED, "Myrtle-5": CLOSED}
+FULL = {"FC1": tuple(ACTIVATIONS), "CV8": tuple(ACTIVATIONS), "Myrtle-5": MOST}
 SMALL_BY_NODES = {"FC1": BY_NODES, "CV8": (), "Myrtle-5": ()}
-FULL_SIZE = {"pixels": 32, "train": 1000, "test": 1000, "dtype": "float32"}
+FULL_BY_NODES = SMALL_BY_NODES | {"CV8": BY_NODES}
 SMALL_SIZES = {
     "FC1": {"pixels": 8, "train": 1000, "test": 2000, "dtype": "float64"},
     "CV8": {"pixels": 8, "train": 500, "test": 1000, "dtype": "float32"},
     "Myrtle-5": {"pixels": 8, "train": 500, "test": 1000, "dtype": "float32"},
 }
+FULL_SIZES = {name: size | {"pixels": 32, "train": 1000, "test": 1000} for name, size in SMALL_SIZES.items()}
 HELD_OUT = 5  # one in so many training images chooses the penalty
 
 
@@ -118,9 +116,9 @@ class ByNodes(Activation):
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every network and activation, and for some of these by nodes."""
-    chosen, by_nodes = (FULL, FULL_BY_NODES) if full else (SMALL, SMALL_BY_NODES)
+    chosen, by_nodes, sizes = (FULL, FULL_BY_NODES, FULL_SIZES) if full else (SMALL, SMALL_BY_NODES, SMALL_SIZES)
     return [
-        {"network": network, "activation": name, "nodes": nodes, **(FULL_SIZE if full else SMALL_SIZES[network])}
+        {"network": network, "activation": name, "nodes": nodes, **sizes[network]}
         | ({"dtype": "float64"} if name in FLAT else {})
         for network in NETWORKS
         for nodes, names in ((None, chosen[network]), (NODES, by_nodes[network]))
