@@ -92,6 +92,8 @@ DEFAULTS: dict[str, Method] = {
 }  # fmt: skip
 EXACT, SKETCHED, TREES, LINEAR = "exact NTK", "features of the NTK", "boosting", "ridge on columns"
 REGRESSION = EXACT, SKETCHED, TREES, LINEAR
+COUNTS, FEATURES = (1000, 10_000, 30_000, 100_000), 4096  # rows to learn from
+MOST_EXACT = 10_000  # rows whose kernel, and its eigenvectors, fit
 COLUMNS, TEST, NOISE = 10, 10_000, 1.0
 RIVALS = "RBF-SVM", "RBF-SVM, untuned"  # that means over sets are compared with: the first that there is
 
@@ -99,11 +101,10 @@ RIVALS = "RBF-SVM", "RBF-SVM, untuned"  # that means over sets are compared with
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every number of rows and method, and for every set and method."""
     sets, methods = (SETS, METHODS) if full else (BUNDLED, DEFAULTS)
-    counts, components, most = ((10_000, 30_000, 100_000), 4096, 10_000) if full else ((1000, 3000, 10_000), 1024, 3000)
     return [
-        {"task": "regression", "rows": n, "method": method, "features": components, "seed": 0}
-        for n, method in itertools.product(counts, REGRESSION)
-        if method != EXACT or n <= most
+        {"task": "regression", "rows": n, "method": method, "features": FEATURES, "seed": 0}
+        for n, method in itertools.product(COUNTS, REGRESSION)
+        if method != EXACT or n <= MOST_EXACT
     ] + [
         {"task": "classification", "set": name, "bundled": not full, "method": method, "rows": ROWS, "seed": 0}
         for name, method in itertools.product(sets, methods)
