@@ -37,7 +37,7 @@ SPECTRAL, TIMES = "spectral error", "time"
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every kernel and sketch, with all numbers of columns, and one for every size of images."""
-    rows, keys, depths, kernels = (1000, 8, (1, 2, 3), ("nngp", "ntk")) if full else (256, 4, (1, 2), ("ntk",))
+    rows, keys, depths, kernels = (1000, 8, (1, 2, 3), ("nngp", "ntk")) if full else (256, 4, (1, 2, 3), ("ntk",))
     columns = [2**power for power in (range(6, 14) if full else (7, 9, 11))]
     spectral = [
         {
