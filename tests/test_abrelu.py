@@ -147,6 +147,20 @@ def test_tables_and_figures_of_a_part_and_of_several_sizes(runs, tmp_path):
     assert "0.0327" in (tmp_path / "a.svg").read_text()
 
 
+def test_what_diverged_is_counted_and_in_no_mean(runs, tmp_path):
+    wild = {"losses": [None], "slopes": [None] * 4, **dict.fromkeys(abrelu.KINDS, 0.1), "test": [0.1] * TINY["epochs"]}
+    lost = [runs[0] | wild | {"config": runs[0]["config"] | {"seed": seed}} for seed in (1, 2)]
+    (row,) = abrelu.table([runs[0], *lost])
+    assert (row["seeds"], row["diverged"]) == (3, 2)
+    assert row["last epoch, %"] == f"{100 * runs[0][abrelu.LAST]:.2f}"
+    assert row["slopes"].endswith(f"{runs[0]['slopes'][3]:.2f}; 1")
+    (none,) = abrelu.table(lost)
+    assert (none["diverged"], none["last epoch, %"], none["slopes"]) == (2, "", "")
+    for part, count in (([runs[0], *lost], 2), (lost, 2)):
+        study.save_figure(abrelu.SHOWN, part, tmp_path / "a.svg")
+        assert f"({count} diverged)" in (tmp_path / "a.svg").read_text()
+
+
 def test_both_sizes_hold_out_images():
     for full in (False, True):
         configs = abrelu.settings(full)

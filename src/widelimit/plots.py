@@ -212,11 +212,8 @@ def accuracy_by_features(
     for line in lines:
         style = {"color": HUES[line.place], "linestyle": DASHES[line.dashed], "marker": "s" if line.dashed else "o"}
         left.errorbar(line.features, line.accuracies, line.spread, capsize=3, label=line.label, **style)
-    for name, (features, accuracy) in published.items():
-        left.plot(features, accuracy, "*", color="0.35", markersize=13)
-        left.annotate(
-            name, (features, accuracy), (-9, 0), textcoords="offset points", ha="right", va="center", color="0.35"
-        )
+    for (name, (features, accuracy)), mark in zip(published.items(), "*P", strict=False):
+        left.plot(features, accuracy, mark, color="0.35", markersize=13, linestyle="", label=f"{name}, {accuracy:.2%}")
     _label(left, "Test accuracy", "features", "test accuracy")
     left.set_xscale("log", base=2)
     ticks = sorted({features for line in lines for features in line.features})
@@ -286,10 +283,14 @@ _TIMES = {
 
 
 class Training(NamedTuple):
-    """Test accuracies of several seeds: by epoch, (seeds, epochs), and of those epochs that were chosen in some way."""
+    """Test accuracies of several seeds: by epoch, (seeds, epochs), and of those epochs that were chosen in some way.
+
+    Seeds that diverged are in neither.
+    """
 
     by_epoch: np.ndarray
     chosen: Mapping[str, np.ndarray]
+    diverged: int = 0
 
 
 def activations_trained(
@@ -324,23 +325,28 @@ def _training_panels(
     top: Axes, bottom: Axes, size: str, trained: Mapping[str, Training], hues: Mapping[str, str]
 ) -> None:
     seeds = max(len(own.by_epoch) for own in trained.values())
-    for (name, own), dash in zip(trained.items(), DASHES, strict=False):
+    ended = {name: own for name, own in trained.items() if len(own.by_epoch)}
+    for (name, own), dash in zip(ended.items(), DASHES, strict=False):
         epochs = np.arange(1, own.by_epoch.shape[1] + 1)
         top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=name)
         top.fill_between(epochs, own.by_epoch.min(0), own.by_epoch.max(0), color=hues[name], alpha=0.15, linewidth=0)
     kinds = list(dict.fromkeys(kind for own in trained.values() for kind in own.chosen))
     for kind, mark, shift in zip(kinds, "osD", (-0.2, 0, 0.2), strict=False):
         for i, (name, own) in enumerate(trained.items()):
+            if name not in ended:
+                continue
             found = own.chosen[kind]
             bottom.plot(np.full(len(found), i + shift), found, mark, color=hues[name], alpha=0.45, markersize=5)
             bottom.plot([i + shift - 0.08, i + shift + 0.08], [found.mean()] * 2, color=hues[name], linewidth=2.5)
         bottom.plot([], [], mark, color="0.4", markersize=5, label=kind)
     _label(top, f"{size}\nmean over seeds (up to {seeds}), and all of them as a band", "epoch", "test accuracy")
     _label(bottom, "Every seed, and the mean as a bar", "", "test accuracy")
-    top.legend(frameon=False, loc="best", ncols=2)
-    bottom.set_xticks(range(len(trained)), list(trained))
+    if ended:
+        top.legend(frameon=False, loc="best", ncols=2)
+    names = [f"{name}\n({own.diverged} diverged)" if own.diverged else name for name, own in trained.items()]
+    bottom.set_xticks(range(len(trained)), names)
     bottom.set_xlim(-0.6, len(trained) - 0.4)
-    bottom.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+    bottom.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     for panel in (top, bottom):
         panel.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     top.xaxis.set_major_locator(MaxNLocator(integer=True))

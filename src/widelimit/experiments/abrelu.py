@@ -219,26 +219,37 @@ def off_gaussian(activation: Activation) -> float:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Means and standard deviations over seeds."""
+    """Means and standard deviations over the seeds that did not diverge."""
     rows = []
     for (setting, name), own in _groups(runs).items():
-        row: dict[str, Any] = {"setting": setting, "activation": name, "seeds": len(own)}
+        ended = _ended(own)
+        row: dict[str, Any] = {
+            "setting": setting,
+            "activation": name,
+            "seeds": len(own),
+            "diverged": len(own) - len(ended),
+        }
         for kind in KINDS:
-            found = [100 * run[kind] for run in own]
+            found = [100 * run[kind] for run in ended]
             spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
-            row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}"
+            row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}" if found else ""
         fixed = not isinstance(ACTIVATIONS[name], LeakyRelu)  # the dual of one that is trained is not that at the start
         off = f"{own[0]['off_gaussian']:.4f}" if fixed else ""
         rows.append(row | {"off exp(c - 1)": off, "slopes": _slopes(name, own)})
     return rows
 
 
+def _ended(runs: Sequence[Run]) -> list[Run]:
+    """Those whose loss stayed a number."""
+    return [run for run in runs if run["losses"][-1] is not None]
+
+
 def _slopes(name: str, runs: Sequence[Run]) -> str:
-    """On either side of 0, those trained as means over layers and seeds."""
+    """On either side of 0; those trained for every layer, as means over the seeds that did not diverge."""
     act = ACTIVATIONS[name]
     if isinstance(act, LeakyRelu):
-        found = [slope for run in runs for slope in run["slopes"] if slope is not None]
-        return f"{np.mean(found):.4f} (trained), 1" if found else "diverged"
+        found = [run["slopes"] for run in _ended(runs)]
+        return f"trained: {', '.join(f'{slope:.2f}' for slope in np.mean(found, axis=0))}; 1" if found else ""
     return f"{act.a:.4f}, {act.b:.4f}" if isinstance(act, ABRelu) else ""
 
 
@@ -249,8 +260,10 @@ def draw(runs: Sequence[Run]) -> Any:
     A, B = fitted_slopes()
     sizes: dict[str, dict[str, Training]] = {}
     for (setting, name), own in _groups(runs).items():
-        chosen = {kind: np.array([run[kind] for run in own]) for kind in KINDS}
-        sizes.setdefault(setting, {})[name] = Training(np.array([run["test"] for run in own]), chosen)
+        ended = _ended(own)
+        chosen = {kind: np.array([run[kind] for run in ended]) for kind in KINDS}
+        by_epoch = np.array([run["test"] for run in ended])
+        sizes.setdefault(setting, {})[name] = Training(by_epoch, chosen, len(own) - len(ended))
     fitted = ACTIVATIONS["ABReLU"]
     return activations_trained(
         {"ABReLU": fitted, "ReLU": Relu()},
