@@ -200,19 +200,19 @@ def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """e against m, a panel for each kernel; e against s / m, a panel for each sketch; and times against pixels."""
+    """e against m, a row for each activation and a panel for each depth; below, e against s / m, and times against pixels."""
     from ..plots import Curve, Laws, power_laws
 
     spectral = [run for run in runs if run["config"]["part"] == SPECTRAL]
-    panels: dict[str, Laws] = {}
+    rows: dict[tuple[str, ...], dict[int, Laws]] = {}
     for run in spectral:
         config = run["config"]
-        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {config['kernel'].upper()}{_size(config, spectral)}"
-        ylabel, guides = f"ε where s = {SHOWN_AT}", {"m^(-1/2)": -0.5}
-        panel = panels.setdefault(title, Laws(title, "columns m", ylabel, [], guides))
+        of = NAMES[config["activation"]], config["kernel"].upper() + _size(config, spectral)
+        title = f"{of[0]}, depth {config['depth']}, {of[1]}"
+        empty = Laws(title, "columns m", f"ε where s = {SHOWN_AT}", [], {"m^(-1/2)": -0.5})
+        panel = rows.setdefault(of, {}).setdefault(config["depth"], empty)
         errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
         panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
-    rows = [list(panels.values())[i : i + 4] for i in range(0, len(panels), 4)]
     last = []
     for kind, size in product(SKETCHES, dict.fromkeys(_size(run["config"], spectral) for run in spectral)):
         curves = [
@@ -231,7 +231,8 @@ def draw(runs: Sequence[Run]) -> Any:
         guides = {"pixels^2": 2.0, "pixels": 1.0}
         last.append(Laws(f"Myrtle-5, {own[0]['config']['columns']} columns", "pixels", "seconds", curves, guides))
     return power_laws(
-        [*rows, last], "Error of features against their number and the statistical dimension s, and time against pixels"
+        [*(list(row.values()) for row in rows.values()), last],
+        "Error of features against their number and the statistical dimension s, and time against pixels",
     )
 
 

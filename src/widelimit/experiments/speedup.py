@@ -83,7 +83,7 @@ def draw(runs: Sequence[Run]) -> Any:
     for run in runs:
         config = run["config"]
         name = f"{config['kernel'].upper()}, {config['columns']:,} columns"
-        title = f"{name}, {run['device']}" if "device" in run else name
+        title = f"{name}\n{run['device']}" if "device" in run else name
         panel = panels.setdefault(title, Laws(title, "images", "hours, projected", [], {}))
         for kind in PAPER:
             curve = Curve(n, np.array([[hours(run, kind == "exact", count) for count in n]]))
