@@ -1,10 +1,12 @@
-"""The plots of README and docs/features.md, each from a run of its own.
+"""Plots of README and docs/features.md, each from a run of its own, and one of docs/paper.md from runs of two commands.
 
-    python benchmarks/plots.py [FOLDER]
+    python benchmarks/plots.py [FOLDER [NAME ...]]
 
 readings.png  one network read three ways: its kernel between two inputs at every angle, and how the error of features and
               of finite networks falls with their number and their width, against other sketches
 digits.png    test accuracy on handwritten digits against the number of features, with the exact kernel's
+widths-h200.png  Figure 2 of the paper at its size, from benchmarks/results: scale 0.5 is of `reproduce cifar10`, the rest
+              of `reproduce widths`
 """
 
 import sys
@@ -17,6 +19,10 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
+from widelimit.experiments import widths
+from widelimit.experiments.cifar10 import GAUSSIAN, ON_TEST
+from widelimit.experiments.results import read_runs
+from widelimit.experiments.study import save_figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -129,8 +135,24 @@ def digits(folder: Path) -> None:
     fig.savefig(folder / "digits.png", dpi=150)
 
 
+def widths_h200(folder: Path) -> None:
+    results = Path(__file__).parent / "results"
+    runs = read_runs(results / "widths-h200.json")
+    scaled = [run for run in read_runs(results / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
+    scaled = sorted(scaled, key=lambda run: run["config"]["features"])
+    config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5}
+    runs.append({
+        "config": config, "accuracies": [run["accuracy"] for run in scaled],
+        ON_TEST: [run[ON_TEST]["accuracy"] for run in scaled],
+    })  # fmt: skip
+    assert config["features"] == [run["config"]["features"][0] for run in scaled]
+    save_figure(widths.SHOWN, runs, folder / "widths-h200.png")
+
+
+PLOTS = {"readings": readings, "digits": digits, "widths-h200": widths_h200}
+
 if __name__ == "__main__":
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
     target.mkdir(parents=True, exist_ok=True)
-    readings(target)
-    digits(target)
+    for name in sys.argv[2:] or PLOTS:
+        PLOTS[name](target)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from widelimit.activations import CATALOGUE
-from widelimit.experiments import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup
+from widelimit.experiments import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup, tabular, widths
 from widelimit.experiments.results import read_runs
 
 ROOT = Path(__file__).parents[1]
@@ -44,13 +44,25 @@ def test_figures_of_cifar10_are_those_of_the_runs():
     headline = f"{best['accuracy, %']:.2f} ± {best['spread']} %"
     for path in ("README.md", "CHANGELOG.md", "docs/index.md", "docs/paper.md"):
         assert headline.removesuffix(" %") in (ROOT / path).read_text(), path
-    for run in read_runs(results / "cifar10-activations-h200.json"):
-        penalties = run["config"]["penalties"]
-        edge = "≥ " if run["penalty"] in (min(penalties), max(penalties)) else ""
-        assert f"| {edge}{100 * run['accuracy']:.2f} |" in paper
-    for row in abrelu.table(read_runs(results / "abrelu-cpu.json")):
-        cells = [row["activation"], *(row[f"{kind}, %"] for kind in abrelu.KINDS)]
-        assert f"| {' | '.join(cells)} |" in paper
+    scaled = [run for run in read_runs(results / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
+    cells = {"normalised Gaussian, scale 0.5": [_of_penalties(run["accuracy"], run["penalty"], run) for run in
+             sorted(scaled, key=lambda run: run["config"]["features"])]}  # fmt: skip
+    for run in read_runs(results / "widths-h200.json"):
+        found = zip(run["accuracies"], run["penalties"], strict=True)
+        name = widths.spoken(run["config"]["activation"], run["config"]["scale"])
+        cells[name] = [_of_penalties(accuracy, penalty, run) for accuracy, penalty in found]
+    for name, own in cells.items():
+        assert f"| {name} | {' | '.join(own)} |" in paper
+    for device in ("cpu", "h200"):
+        for row in abrelu.table(read_runs(results / f"abrelu-{device}.json")):
+            chosen = [row["activation"], *(row[f"{kind}, %"] for kind in abrelu.KINDS)]
+            assert f"| {' | '.join(chosen)} |" in paper
+
+
+def _of_penalties(accuracy, penalty, run):
+    """An accuracy in per cent, marked where the least or largest penalty was chosen."""
+    penalties = run["config"]["penalties"]
+    return f"{'≥ ' * (penalty in (min(penalties), max(penalties)))}{100 * accuracy:.2f}"
 
 
 def test_figures_of_the_paper_are_those_of_the_runs():
@@ -61,6 +73,12 @@ def test_figures_of_the_paper_are_those_of_the_runs():
         ratio = float(f"{row['ratio']:.3g}")
         assert f"| {name} | {row['µs a pair'] / 1e3:.2g} | {row['ms an image']:.3g} |" in paper
         assert f"| {row['sketched 60,000, h']:.2g} | {ratio:,.0f} |" in paper
+    for row in speedup.table(read_runs(results / "speedup-h200.json"))[1:]:
+        name = f"{row['of'].removesuffix(', NVIDIA H200')}, {row['kernel'].upper()}"
+        pair, image, exact = (f"{row[n]:.3g}" for n in ("µs a pair", "ms an image", "exact 60,000, h"))
+        ratios = [f"{float(f'{row[n]:.3g}'):,.0f}" for n in ("ratio", "its ratio to sketched 60,000")]
+        cells = [name, pair, image, exact, f"{3600 * row['sketched 60,000, h']:.1f}", *ratios]
+        assert f"| {' | '.join(cells)} |" in paper
     fits = embedding.table(read_runs(results / "embedding-cpu.json"))
     spectral, (pair, image) = fits[:-2], fits[-2:]
     for of_m, of_s in zip(spectral[::2], spectral[1::2], strict=True):
@@ -80,6 +98,13 @@ def test_figures_of_the_paper_are_those_of_the_runs():
         ("FC1", "ReLU"), ("FC1", "ReLU*"), ("FC1", "erf"), ("CV8", "erf"), ("CV8", "sigmoid-like"), ("Myrtle-5", "erf"),
     ):  # fmt: skip
         assert accuracies[place] in told, place
+    found = [row for row in activations.table(read_runs(results / "activations-h200.json")) if row["network"] == "CV8"]
+    known = [row for row in found if "±" in row["NTK, %"] and row["activation"] != "Gabor"]
+    assert f"| CV8 | {' | '.join(row['activation'] for row in known)} |" in told
+    assert f"| | {' | '.join(row['NTK, %'].partition(' ')[0] for row in known)} |" in told
+    for row in tabular.table(read_runs(results / "tabular-cpu.json")):
+        if row["data"] in ("Friedman, 10,000 rows", "Friedman, 100,000 rows") and row["method"] != tabular.LINEAR:
+            assert f"{row['score, %'] / 100:.3f}" in paper.partition("## Tables")[2], row
 
 
 def test_readme_and_docs_list_every_activation():
