@@ -19,12 +19,17 @@ PUBLIC = (
     "widelimit.nt", "widelimit.nt.predict", "widelimit.nt.stax", "widelimit.sketch",
 )  # fmt: skip
 COMMANDS = "<!-- commands -->"  # where the reference page of the command line has them
+_IMPORT = re.compile(r"^from (widelimit[\w.]*) import (.+)$", flags=re.MULTILINE)
 _OUTSIDE = re.compile(r"(?<=\]\()\.\./[^)#]+")
 
 
 def public_names() -> dict[str, Any]:
-    """Every public name, with what it names: those in `__all__`, or else all that a module defines."""
+    """What every public name names: those in `__all__`, or else all that a module defines, and what examples import."""
     found = {}
+    for page in Path(__file__).parent.glob("*.md"):
+        for name, keys in _IMPORT.findall(page.read_text()):
+            own = [key for key in keys.split(", ") if f"{name}.{key}" not in PUBLIC]  # modules have their own turn
+            found |= {f"{name}.{key}": getattr(importlib.import_module(name), key) for key in own}
     for name in PUBLIC:
         module = importlib.import_module(name)
         own = [

@@ -33,7 +33,14 @@ def test_every_public_name_is_documented():
 
 
 @pytest.mark.parametrize(
-    "name", ["widelimit.Dense", "widelimit.linear", "widelimit.nt.stax.Dense", "widelimit.nets.myrtle"]
+    "name",
+    [
+        "widelimit.Dense",
+        "widelimit.linear",
+        "widelimit.nt.stax.Dense",
+        "widelimit.nets.myrtle",
+        "widelimit.plots.Curve",
+    ],
 )
 def test_a_deleted_directive_is_missed(name, tmp_path, caplog):
     without = REFERENCE.replace(f"::: {name}\n", "\n")
