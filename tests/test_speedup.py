@@ -5,15 +5,15 @@ import numpy as np
 from widelimit.experiments import speedup, study, timing
 
 
-def planted(kernel="ntk", **more):
+def planted(kernel="ntk", device="cpu"):
     config = next(c for c in speedup.settings(False) if c["kernel"] == kernel)
     first = {"exact": 1.0, "features": 2.0}
-    return {"config": config, "seconds a pair": 3e-4, "seconds an image": 0.084, "first calls": first, **more}
+    return {"config": config, "seconds a pair": 3e-4, "seconds an image": 0.084, "first calls": first, "device": device}
 
 
 def test_projections():
     """The paper's own times give the paper's hours and ratios."""
-    run = planted(device="cpu")
+    run = planted()
     row = speedup.table([run])[1]
     np.testing.assert_allclose(row["exact 60,000, h"], 3e-4 * 60_000 * 60_001 / 2 / 3600)
     for name in ("exact 60,000, h", "sketched 60,000, h", "exact 20,000, h", "its ratio to sketched 60,000", "ratio"):
@@ -23,7 +23,7 @@ def test_projections():
 
 def test_any_part_of_the_runs_is_shown(tmp_path):
     full = planted(device="other") | {"config": speedup.settings(True)[0]}
-    for part in ([planted()], [planted("nngp"), planted()], [planted(device="cpu"), full]):
+    for part in ([planted()], [planted("nngp"), planted()], [planted(), full]):
         text = study.as_text(speedup.table(part))
         assert text.count("\n") == len(part) + 1
         assert "the paper" in text
@@ -50,6 +50,6 @@ def test_times_are_the_least_of_those_after_the_first(monkeypatch):
     assert timing.seconds(run, 2) == (7, 2)
     assert calls == [0, 1, 2]
     assert timing.pair_count(3) == 6
-    clock = iter([0, 9, 10, 14])
+    clock = iter([10, 14])
     found, second = timing.timed(run)
     assert (int(found), second) == (5, 4)

@@ -31,7 +31,7 @@ from ..network import Network
 from ..resumed import digest
 from . import main
 from .images import check_enough, features_of, latest, rows_of_kernel, seconds_since, whitened
-from .results import add_run, check_paths, machine, memory, read_runs
+from .results import add_run, check_paths, device, machine, memory, read_runs
 from .study import Parser, Shown, save_figure
 
 GAUSSIAN = "exp_normalized"
@@ -180,7 +180,7 @@ def reproduce(
     images, labels = _asked_for(data, config.train, config.test)
     seen = digest(data.x_train, images, labels)
     known = {run["digest"]: run for run in read_runs(out)}
-    wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen): run for run in config.runs()}
+    wanted = {digest(json.dumps(asdict(run), sort_keys=True), seen, device()): run for run in config.runs()}
     left = {name: run for name, run in wanted.items() if name not in known}
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")

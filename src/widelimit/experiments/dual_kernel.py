@@ -22,6 +22,7 @@ import numpy as np
 
 from ..activations import Activation, dual, named
 from ..hermite import hermite
+from .results import device
 from .study import Run, Study, run_study
 from .timing import timed
 
@@ -44,6 +45,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
             "dimension": dimension,
             "degrees": list(DEGREES),
             "samples": list(SAMPLES),
+            "device": device(),
         }
         for name, norms, trial in product(ACTIVATIONS, NORMS, range(trials))
     ]

