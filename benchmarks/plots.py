@@ -140,9 +140,10 @@ def widths_h200(folder: Path) -> None:
     runs = read_runs(results / "widths-h200.json")
     scaled = [run for run in read_runs(results / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
     scaled = sorted(scaled, key=lambda run: run["config"]["features"])
-    config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5}
+    penalties = scaled[0]["config"]["penalties"]
+    config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5, "penalties": penalties}
     runs.append({
-        "config": config, "accuracies": [run["accuracy"] for run in scaled],
+        "config": config, "accuracies": [run["accuracy"] for run in scaled], "penalties": [run["penalty"] for run in scaled],
         ON_TEST: [run[ON_TEST]["accuracy"] for run in scaled],
     })  # fmt: skip
     assert config["features"] == [run["config"]["features"][0] for run in scaled]

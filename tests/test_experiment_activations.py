@@ -9,7 +9,7 @@ import widelimit as wl
 from widelimit.activations import CATALOGUE
 from widelimit.data import Images
 from widelimit.experiments import activations, study
-from widelimit.experiments.activations import ACTIVATIONS, READINGS, ByNodes, classified, inputs
+from widelimit.experiments.activations import ACTIVATIONS, PENALTIES, READINGS, ByNodes, classified, inputs
 
 CLASSES = 3
 
@@ -23,7 +23,7 @@ def _images(rng, count):
 
 RNG = np.random.default_rng(0)
 DATA = Images(*_images(RNG, 400), *_images(RNG, 40), ("a", "b", "c"))
-SMALL = {"pixels": 4, "train": 40, "test": 30, "dtype": "float64"}
+SMALL = {"pixels": 4, "train": 40, "test": 30, "dtype": "float64", "penalties": PENALTIES}
 
 
 def _run(network, name, nodes=None, **other):
@@ -93,10 +93,10 @@ def test_the_penalty_knows_nothing_of_test_images():
     z[np.arange(120), labels] += 2
     y = np.eye(CLASSES)[labels]
     K = np.exp(z @ z[:60].T / 4)
-    found = classified(K, y, 60, 20)
+    found = classified(K, y, 60, 20, PENALTIES)
     assert found["accuracy"] > 0.6
     assert found["error"] == pytest.approx((found["accuracy"] * (1 - found["accuracy"]) / 60) ** 0.5)
-    other = classified(K, np.concatenate([y[:60], y[60:, ::-1]]), 60, 20)
+    other = classified(K, np.concatenate([y[:60], y[60:, ::-1]]), 60, 20, PENALTIES)
     assert other["penalty"] == found["penalty"]
     assert other["accuracy"] < found["accuracy"]
     centred = K[:60] - K[:60].mean(0) - K[:60].mean(1)[:, None] + K[:60].mean()
@@ -107,10 +107,10 @@ def test_kernels_that_fail_are_reported(tmp_path):
     y = np.eye(CLASSES)[np.random.default_rng(2).integers(CLASSES, size=60)]
     overflown = np.ones((60, 40))
     overflown[50, 3] = np.inf
-    nothing = classified(overflown, y, 40, 10)
+    nothing = classified(overflown, y, 40, 10, PENALTIES)
     assert nothing == {"accuracy": None, "error": None, "penalty": None, "varies": None}
-    assert classified(np.zeros((60, 40), np.float32), y, 40, 10)["varies"] == 0
-    constant = classified(np.ones((60, 40), np.float32), y, 40, 10)
+    assert classified(np.zeros((60, 40), np.float32), y, 40, 10, PENALTIES)["varies"] == 0
+    constant = classified(np.ones((60, 40), np.float32), y, 40, 10, PENALTIES)
     assert constant["accuracy"] is None
     assert abs(constant["varies"]) < 1e-6
     runs = [_run("FC1", "t³"), _run("FC1", "ReLU"), _run("FC1", "ReLU", 4)]

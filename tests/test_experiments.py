@@ -358,8 +358,11 @@ def test_accuracy_by_the_number_of_features(tmp_path):
     (run,) = reproduce(alone, DATA, tmp_path / "a.json")
     assert runs[0]["accuracies"][1] == run["accuracy"]
     assert runs[0][ON_TEST][1] == run[ON_TEST]["accuracy"]
-    other = {"config": small | {"seed": 1}, "accuracies": [0.5, 1.0], ON_TEST: [0.5, 1.0]}
-    *_, row = widths.table([*runs, other])
+    other = {"config": small | {"seed": 1}, "accuracies": [0.5, 1.0], ON_TEST: [0.5, 1.0], "penalties": [1e-7, 1e-3]}
+    of_less = other | {"config": small | {"test": 2, "pixels": 4}}  # not a seed of the others
+    *first, row = widths.table([*runs, other])
+    assert first[-1]["least or largest penalty"].endswith("of 2")
+    assert len(widths.table([*runs, other, of_less])) == 2 * len(widths.table([*runs, other]))
     assert (row["activation"], row["features"], row["seeds"]) == ("normalised Gaussian, scale 0.5", 64, 2)
     assert row["accuracy, %"] == pytest.approx(50 * (run["accuracy"] + 1))
     save_figure(widths.SHOWN, [*runs, other], tmp_path / "a.svg")

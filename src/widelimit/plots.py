@@ -189,14 +189,18 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
 
 
 class Line(NamedTuple):
-    """Mean accuracies and their spread for numbers of features; `place` is that of its dual among the others."""
+    """Mean accuracies and their spread for numbers of features; `place` is that of its dual among the others.
+
+    `bounds` says which accuracies are lower bounds: their marks are open.
+    """
 
     label: str
     features: Sequence[int]
     accuracies: np.ndarray
     spread: np.ndarray
     place: int
-    dashed: bool = False
+    dashed: bool
+    bounds: np.ndarray
 
 
 def accuracy_by_features(
@@ -212,9 +216,13 @@ def accuracy_by_features(
     for line in lines:
         style = {"color": HUES[line.place], "linestyle": DASHES[line.dashed], "marker": "s" if line.dashed else "o"}
         left.errorbar(line.features, line.accuracies, line.spread, capsize=3, label=line.label, **style)
-    for (name, (features, accuracy)), mark in zip(published.items(), "*P", strict=False):
+        hollow = {"linestyle": "", "markerfacecolor": "white", "zorder": 3}
+        left.plot(np.array(line.features)[line.bounds], line.accuracies[line.bounds], **style | hollow)
+    for (name, (features, accuracy)), mark in zip(published.items(), cycle("*PX"), strict=False):
         left.plot(features, accuracy, mark, color="0.35", markersize=13, linestyle="", label=f"{name}, {accuracy:.2%}")
-    _label(left, "Test accuracy", "features", "test accuracy")
+    bounded = any(line.bounds.any() for line in lines)
+    heading = "Test accuracy" + "\nhollow: the least or the largest penalty was chosen" * bounded
+    _label(left, heading, "features", "test accuracy")
     left.set_xscale("log", base=2)
     ticks = sorted({features for line in lines for features in line.features})
     left.set_xticks(ticks, [f"{t:,}" for t in ticks])
@@ -327,8 +335,9 @@ def _training_panels(
     seeds = max(len(own.by_epoch) for own in trained.values())
     ended = {name: own for name, own in trained.items() if len(own.by_epoch)}
     for (name, own), dash in zip(ended.items(), DASHES, strict=False):
-        epochs = np.arange(1, own.by_epoch.shape[1] + 1)
-        top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=name)
+        epochs, count = np.arange(1, own.by_epoch.shape[1] + 1), len(own.by_epoch)
+        label = f"{name}, {count} of {count + own.diverged} seeds" if own.diverged else name
+        top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=label)
         top.fill_between(epochs, own.by_epoch.min(0), own.by_epoch.max(0), color=hues[name], alpha=0.15, linewidth=0)
     kinds = list(dict.fromkeys(kind for own in trained.values() for kind in own.chosen))
     for kind, mark, shift in zip(kinds, "osD", (-0.2, 0, 0.2), strict=False):
@@ -339,7 +348,7 @@ def _training_panels(
             bottom.plot(np.full(len(found), i + shift), found, mark, color=hues[name], alpha=0.45, markersize=5)
             bottom.plot([i + shift - 0.08, i + shift + 0.08], [found.mean()] * 2, color=hues[name], linewidth=2.5)
         bottom.plot([], [], mark, color="0.4", markersize=5, label=kind)
-    _label(top, f"{size}\nmean over seeds (up to {seeds}), and all of them as a band", "epoch", "test accuracy")
+    _label(top, f"{size}\nmean over seeds ({seeds}), and all of them as a band", "epoch", "test accuracy")
     _label(bottom, "Every seed, and the mean as a bar", "", "test accuracy")
     if ended:
         top.legend(frameon=False, loc="best", ncols=2)

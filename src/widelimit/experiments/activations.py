@@ -29,7 +29,7 @@ from ..device_ridge import chosen_on_held_out, kernel_path, scored
 from ..layers import Flatten
 from ..network import Network, serial
 from ..numerics import derivative
-from .cifar10 import Config
+from .cifar10 import Config, at_edge
 from .images import averaged, check_enough, latest, whitened
 from .quadrature import square_of_nodes
 from .study import Run, Study, run_study
@@ -40,7 +40,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "Myrtle-5": partial(nets.myrtle, 5),
 }
 READINGS = "nngp", "ntk"
-PENALTIES = tuple(10.0**power for power in range(-4, 3))
+PENALTIES = tuple(10.0**power for power in range(-7, 3))
 NODES = 16  # along each side of the square
 ROUNDINGS = 100  # of the mean diagonal: a kernel that varies less is constant
 
@@ -118,7 +118,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every network and activation, and for some of these by nodes."""
     chosen, by_nodes, sizes = (FULL, FULL_BY_NODES, FULL_SIZES) if full else (SMALL, SMALL_BY_NODES, SMALL_SIZES)
     return [
-        {"network": network, "activation": name, "nodes": nodes, **sizes[network]}
+        {"network": network, "activation": name, "nodes": nodes, **sizes[network], "penalties": list(PENALTIES)}
         | ({"dtype": "float64"} if name in FLAT else {})
         for network in NETWORKS
         for nodes, names in ((None, chosen[network]), (NODES, by_nodes[network]))
@@ -141,7 +141,10 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     parts = net.kernel(x[:train]), net.kernel(x[train:], x[:train])
     seconds = time.perf_counter() - began
     rows = {name: np.concatenate([getattr(part, name) for part in parts]) for name in READINGS}
-    return {name: classified(K, y, train, train // HELD_OUT) for name, K in rows.items()} | {"seconds": seconds}
+    penalties = config["penalties"]
+    return {name: classified(K, y, train, train // HELD_OUT, penalties) for name, K in rows.items()} | {
+        "seconds": seconds
+    }
 
 
 @latest
@@ -157,7 +160,7 @@ def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray
     return x / size, np.eye(len(data.names))[labels]
 
 
-def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int) -> dict[str, Any]:
+def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int, penalties: Sequence[float]) -> dict[str, Any]:
     """Accuracy, its standard error, the penalty, and what share of the mean diagonal is left when kernels are centred."""
     nothing = {"accuracy": None, "error": None, "penalty": None, "varies": None}
     if not np.isfinite(K).all():
@@ -168,7 +171,7 @@ def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int) -> dict[
     varies = float(1 - own.mean() / own.trace() * train)
     if varies < ROUNDINGS * np.finfo(K.dtype).eps:
         return nothing | {"varies": varies}
-    chosen = chosen_on_held_out(kernel_path, K, y[:train], held_out, PENALTIES).chosen
+    chosen = chosen_on_held_out(kernel_path, K, y[:train], held_out, penalties).chosen
     accuracy = float(scored(kernel_path(K, y[:train], [chosen]), y[train:], [chosen]).accuracies[0])
     error = (accuracy * (1 - accuracy) / (len(y) - train)) ** 0.5
     return {"accuracy": accuracy, "error": error, "penalty": chosen, "varies": varies}
@@ -181,8 +184,8 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "network": size[0],
             "images": f"{size[2]:,} of {size[1]} x {size[1]}",
             "activation": label,
-            "NTK, %": _spoken(run["ntk"]),
-            "NNGP, %": _spoken(run["nngp"]),
+            "NTK, %": _spoken(run, "ntk"),
+            "NNGP, %": _spoken(run, "nngp"),
             "NTK varies": _share(run["ntk"]["varies"]),
             "NNGP varies": _share(run["nngp"]["varies"]),
         }
@@ -232,8 +235,13 @@ def _failure(found: dict[str, Any]) -> str:
     return "overflows" if found["varies"] is None else "constant"
 
 
-def _spoken(found: dict[str, Any]) -> str:
-    return _failure(found) or f"{100 * found['accuracy']:.1f} ± {100 * found['error']:.1f}"
+def _spoken(run: Run, kernel: str) -> str:
+    """An accuracy and its error; ≥ stands where the least or the largest penalty was chosen, and others might do better."""
+    found = run[kernel]
+    if failure := _failure(found):
+        return failure
+    bound = "≥ " * at_edge(found["penalty"], run["config"]["penalties"])
+    return f"{bound}{100 * found['accuracy']:.1f} ± {100 * found['error']:.1f}"
 
 
 def _share(varies: float | None) -> str:

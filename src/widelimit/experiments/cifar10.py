@@ -324,15 +324,18 @@ def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
         )  # of one seed the latest, whatever its penalties
         accuracies, seconds = ([run[part] for run in group] for part in ("accuracy", "seconds"))
         times = [s["all"] - s["preprocessing"] for s in seconds]
-        at_edge = sum(
-            run["penalty"] in (min(run["config"]["penalties"]), max(run["config"]["penalties"])) for run in group
-        )
+        edges = sum(at_edge(run["penalty"], run["config"]["penalties"]) for run in group)
         on_test = [run[ON_TEST]["accuracy"] for run in group]
         found.setdefault(key[0], []).append({
             "features": key[1], "seeds": len(group), "accuracy": float(np.mean(accuracies)), "spread": _spread(accuracies),
-            ON_TEST: float(np.mean(on_test)), "seconds": float(np.median(times)), "slowest": max(times), "at edge": at_edge,
+            ON_TEST: float(np.mean(on_test)), "seconds": float(np.median(times)), "slowest": max(times), "at edge": edges,
         })  # fmt: skip
     return found
+
+
+def at_edge(penalty: float, penalties: Sequence[float]) -> bool:
+    """Whether the least or the largest was chosen, so that others might do better."""
+    return penalty in (min(penalties), max(penalties))
 
 
 def _grouped(runs: Sequence[dict[str, Any]], key: Callable) -> list[tuple[Any, list[dict[str, Any]]]]:

@@ -9,17 +9,18 @@ pixels.
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..activations import Activation, ExpNormalized, named
 from ..data import Images
-from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
+from .cifar10 import GAUSSIAN, ON_TEST, Config, at_edge, prepared, run_once
 from .images import averaged, latest
 from .study import Run, Study, run_study
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
+SIDE = 32  # pixels of the images as they are
 KINDS = ("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)  # kernels and seeds
 # of the paper: accuracy with 2^14 features, the penalty chosen on test images
 PUBLISHED = {"paper: scaled normalised Gaussian": (2**14, 0.7813), "paper: ReLU": (2**14, 0.7556)}
@@ -30,7 +31,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
     sizes: dict[str, Any] = {"features": [2**power for power in range(6, 11)], "train": 5000, "test": 2000, "pixels": 8}
     if full:
         sizes = {
-            "features": [2**power for power in range(9, 15)], "train": Config.train, "test": Config.test, "pixels": 32
+            "features": [2**power for power in range(9, 15)], "train": Config.train, "test": Config.test, "pixels": SIDE
         }  # fmt: skip
     sizes |= {"penalties": list(Config.penalties), "dtype": Config().resolved_dtype}
     return [
@@ -44,9 +45,9 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy and seconds of every number of features."""
     rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test", "dtype")}
     features, penalties = tuple(config["features"]), tuple(config["penalties"])
-    runs = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest).runs()
-    x, y, preprocessing = prepared(runs[0], _smaller(data, config["pixels"]))
-    found = [run_once(run, x, y, preprocessing) for run in runs]
+    every = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest)
+    x, y, preprocessing = prepared(every, _smaller(data, config["pixels"]))
+    found = [run_once(run, x, y, preprocessing) for run in every.runs()]
     return {
         "accuracies": [run["accuracy"] for run in found],
         ON_TEST: [run[ON_TEST]["accuracy"] for run in found],
@@ -71,17 +72,19 @@ def spoken(name: str, scale: float) -> str:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Mean accuracies over seeds, in per cent, and their spread."""
+    """Mean accuracies over seeds, in per cent, their spread, and of how many seeds the penalty is at an end of the grid."""
     rows = []
-    for (kernel, name, scale, train, dtype), own in _groups(runs):
+    for (size, kernel, series), own in _groups(runs):
         every = 100 * np.array([run["accuracies"] for run in own])
         on_test = 100 * np.array([run[ON_TEST] for run in own])
-        for i, features in enumerate(own[0]["config"]["features"]):
+        edges = _at_edges(own).sum(0)
+        for i, features in enumerate(size.features):
             spread = f"{every[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
             rows.append({
-                "activation": spoken(name, scale), "kernel": kernel.upper(), "dtype": dtype, "training images": train,
+                "images": size.images(), "dtype": size.dtype, "activation": spoken(*series), "kernel": kernel.upper(),
                 "features": features, "seeds": len(own), "accuracy, %": float(every[:, i].mean()), "spread": spread,
                 ON_TEST: float(on_test[:, i].mean()),
+                "least or largest penalty": f"{edges[i]} of {len(own)}" if edges[i] else "",
             })  # fmt: skip
     return rows
 
@@ -91,35 +94,52 @@ def draw(runs: Sequence[Run]) -> Any:
     from ..plots import Line, accuracy_by_features
 
     groups = _groups(runs)
-    several = len({key[3:] for key, _ in groups}) > 1
+    sizes = list(dict.fromkeys(size for (size, *_), _ in groups))
     lines = []
-    for (kernel, name, scale, train, dtype), own in groups:
+    for (size, kernel, series), own in groups:
         every = np.array([run["accuracies"] for run in own])
-        label = f"{spoken(name, scale)}, {kernel.upper()}" + (f", {train:,} images, {dtype}" if several else "")
+        label = f"{spoken(*series)}, {kernel.upper()}"
+        label += f", {size.images()}, {size.dtype}" if len(sizes) > 1 else ""
         spread = every.std(0, ddof=1) if len(every) > 1 else np.zeros(every.shape[1])
-        place = SERIES.index((name, scale))
-        lines.append(Line(label, own[0]["config"]["features"], every.mean(0), spread, place, kernel == "ntk"))
-    full = any(key[3] == Config.train for key, _ in groups)
+        bounds, place = _at_edges(own).sum(0) > 0, SERIES.index(series)
+        lines.append(Line(label, size.features, every.mean(0), spread, place, kernel == "ntk", bounds))
+    papers = any((size.train, size.pixels) == (Config.train, SIDE) for size in sizes)
     duals = {spoken(name, scale): activation(name, scale) for name, scale in SERIES}
-    sizes = {(run["config"]["train"], run["config"]["pixels"]) for run in runs}
-    spoken_sizes = " and ".join(f"{train:,} training images of {side} x {side}" for train, side in sorted(sizes))
-    title = f"CIFAR-10 by features of Myrtle-5: {spoken_sizes}"
-    return accuracy_by_features(lines, PUBLISHED if full else {}, duals, title)
+    title = f"CIFAR-10 by features of Myrtle-5: {'; '.join(dict.fromkeys(size.images() for size in sizes))}"
+    return accuracy_by_features(lines, PUBLISHED if papers else {}, duals, title)
 
 
-def _groups(runs: Sequence[Run]) -> list[tuple[tuple[str, str, float, int, str], list[Run]]]:
-    """The seeds of every kernel, activation, number of training images and dtype, in the order of the series."""
+class _Size(NamedTuple):
+    """What runs have in common whose accuracies are compared."""
 
-    def key(run: Run) -> tuple:
+    train: int
+    test: int
+    pixels: int
+    dtype: str
+    features: tuple[int, ...]
+
+    def images(self) -> str:
+        return f"{self.train:,} training and {self.test:,} test images of {self.pixels} x {self.pixels}"
+
+
+def _groups(runs: Sequence[Run]) -> list[tuple[tuple[_Size, str, tuple[str, float]], list[Run]]]:
+    """The seeds of every size, kernel and activation, in the order of the series."""
+
+    def key(run: Run) -> tuple[_Size, str, int]:
         config = run["config"]
-        place = SERIES.index((config["activation"], config["scale"]))
-        return config["train"], config["dtype"], config["kernel"], place, config["pixels"], config["features"]
+        size = _Size(**{name: config[name] for name in _Size._fields} | {"features": tuple(config["features"])})
+        return size, config["kernel"], SERIES.index((config["activation"], config["scale"]))
 
     found = []
-    for (train, dtype, kernel, place, *_), own in groupby(sorted(runs, key=key), key=key):
+    for (size, kernel, place), own in groupby(sorted(runs, key=key), key=key):
         of_seeds = {run["config"]["seed"]: run for run in own}
-        found.append(((kernel, *SERIES[place], train, dtype), list(of_seeds.values())))
+        found.append(((size, kernel, SERIES[place]), list(of_seeds.values())))
     return found
+
+
+def _at_edges(runs: Sequence[Run]) -> np.ndarray:
+    """Where a penalty is at an end of the grid, (seeds, features)."""
+    return np.array([[at_edge(penalty, run["config"]["penalties"]) for penalty in run["penalties"]] for run in runs])
 
 
 SHOWN = Study(
