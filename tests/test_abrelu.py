@@ -14,7 +14,8 @@ from widelimit.data import Images
 from widelimit.experiments import abrelu, images, study
 
 TINY = {
-    "seed": 0, "width": 8, "epochs": 4, "train": 192, "held_out": 40, "test": 200, "fitted": 232, "pixels": 4, "batch": 16
+    "seed": 0, "width": 8, "epochs": 4, "train": 192, "held_out": 40, "test": 200, "fitted": 232, "pixels": 4, "batch": 16,
+    "dtype": "float32",
 }  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def test_an_epoch_is_the_same_as_one_loop_and_step_by_step():
     by_steps, by_loop = (epoch(net, state, x, y, rows, 2) for epoch in (abrelu._epoch, abrelu._scanned))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), by_steps, by_loop)
     first = float(jnp.mean((net.apply(trained["weights"], x[:3]) - jnp.eye(2)[y[:3]]) ** 2))
-    np.testing.assert_allclose(abrelu._loss(trained, net, x[:3], y[:3]), first, rtol=1e-5)
+    np.testing.assert_allclose(abrelu.mean_square(trained, net, x[:3], y[:3]), first, rtol=1e-5)
     assert all(slope != 0.25 for slope in by_steps[0][0]["slopes"])
 
 
@@ -104,7 +105,7 @@ def test_bfloat16_rounds_layers_and_nothing_else(name, least):
     x = jax.random.normal(jax.random.key(0), (32, 8, 8, 3))
     own_slopes = [jnp.float32(0.25) for _ in abrelu.slopes(net)]
     trained = {"weights": net.init(jax.random.key(1), x.shape[1:], 32), "slopes": own_slopes}
-    right, rounded = (jax.value_and_grad(abrelu._loss)(trained, net, x.astype(dtype), jnp.arange(32) % 10)
+    right, rounded = (jax.value_and_grad(abrelu.mean_square)(trained, net, x.astype(dtype), jnp.arange(32) % 10)
                       for dtype in (jnp.float32, jnp.bfloat16))  # fmt: skip
     for exact, found in zip(jax.tree.leaves(right), jax.tree.leaves(rounded), strict=True):
         assert found.dtype == jnp.float32
@@ -114,11 +115,11 @@ def test_bfloat16_rounds_layers_and_nothing_else(name, least):
 
 
 def test_an_order_has_every_row_at_most_once():
-    rows = np.asarray(abrelu._shuffled(jax.random.key(0), 10, 4))
+    rows = np.asarray(abrelu.shuffled(jax.random.key(0), 10, 4))
     assert rows.shape == (2, 4)
     assert len(set(rows.ravel())) == 8
-    assert np.any(rows != np.asarray(abrelu._shuffled(jax.random.key(1), 10, 4)))
-    assert abrelu._shuffled(jax.random.key(0), 3, 4).shape == (1, 3)
+    assert np.any(rows != np.asarray(abrelu.shuffled(jax.random.key(1), 10, 4)))
+    assert abrelu.shuffled(jax.random.key(0), 3, 4).shape == (1, 3)
 
 
 def test_networks_learn(runs):

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -179,9 +180,10 @@ def test_quadrature_in_small(tmp_path, monkeypatch):
         runs.append({"config": small, **quadrature.compute(small)})
     rows = {(row["network"], row["activation"]): row for row in quadrature.table(runs)}
     deep, kinked = rows["Myrtle-5", "relu"], rows["one hidden layer", "abs"]
-    assert 0.3 < kinked["64 nodes"] / kinked["16 nodes"] * 4 < 3  # as 1 / nodes
-    assert deep["64 nodes"] < deep["4 nodes"] / 4
-    assert max(kinked["ours"], deep["ours"]) < 1e-13
+    assert 0.3 < kinked["Gauss-Hermite, q = 64"] / kinked["Gauss-Hermite, q = 16"] * 4 < 3  # as 1 / nodes
+    assert deep["Gauss-Hermite, q = 64"] < deep["Gauss-Hermite, q = 4"] / 4
+    assert max(kinked["ours, q = 64"], deep["ours, q = 64"], kinked["ours, chosen"], deep["ours, chosen"]) < 1e-13
+    assert 1e-6 < deep["ours, q = 16"] < deep["ours, q = 4"]
     study.save_figure(quadrature.SHOWN, runs, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1e4
     larger = runs[1] | {"config": runs[1]["config"] | {"inputs": 4}}
@@ -190,10 +192,11 @@ def test_quadrature_in_small(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("act", [wl.Sin(), wl.Gelu()])
-def test_gauss_and_hermite_of_smooth_activations(act):
+def test_nodes_and_degrees_of_smooth_activations(act):
     exact = wl.dual(act, NORMS[:, None], NORMS, COSINES)
-    found = wl.dual(quadrature.gauss_hermite(act, 64), NORMS[:, None], NORMS, COSINES)
-    np.testing.assert_allclose(found, exact, rtol=1e-9)
+    for rule in (quadrature.square_of_nodes, quadrature.series_of_degree):
+        found = wl.dual(quadrature.by_rule(partial(rule, act.fn, 64)), NORMS[:, None], NORMS, COSINES)
+        np.testing.assert_allclose(found, exact, rtol=1e-9)
 
 
 def test_a_report_has_every_experiment(tmp_path):
@@ -214,14 +217,9 @@ def test_a_report_has_every_experiment(tmp_path):
     twice = CliRunner().invoke(app, ["report", str(files[0]), str(files[0]), "--out", str(out)])
     assert "1 runs of quadrature, and left out 1 of unknown, which has no section" in twice.stdout
     add_run(files[0], {name: value for name, value in runs[0].items() if name != quadrature.OURS})
-    other = tmp_path / "other.json"  # the same run on another device is another
-    for device in ("cpu", "gpu"):
-        add_run(other, runs[0] | {"digest": device})
-    both = json.loads(other.read_text())
-    for run, device in zip(both["runs"], ("cpu", "gpu"), strict=True):
-        run |= {"digest": "a", "device": device}
-    other.write_text(json.dumps(both))
-    assert sum(map(len, gathered([other])[0].values())) == 2
+    other = tmp_path / "other.json"
+    add_run(other, runs[0] | {"digest": "c"})
+    assert len(gathered([files[0], other, other])[0]["quadrature"]) == 2  # every run once, in whatever files it is
     before = files[0].read_bytes()
     for wrong, message in (
         (["none.json"], "is no file"),

@@ -66,7 +66,8 @@ KINDS = CHOSEN, LAST, BEST
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every seed and activation."""
     sizes: dict[str, Any] = {
-        "width": 16, "epochs": 30, "train": 2000, "held_out": 500, "test": 2000, "fitted": 10_000, "pixels": 8
+        "width": 16, "epochs": 30, "train": 2000, "held_out": 500, "test": 2000, "fitted": 10_000, "pixels": 8,
+        "dtype": "float32",
     }  # fmt: skip
     if full:
         sizes = {
@@ -101,18 +102,15 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """Accuracies after every epoch, those that choose one of them, and seconds."""
     act, total = ACTIVATIONS[config["activation"]], config["epochs"] * max(config["train"] // config["batch"], 1)
     optimiser(total)  # refused before any work where its package is missing
-    x, y = _images(data, *(config[name] for name in ("train", "held_out", "test", "fitted", "pixels")))
-    x = x.astype(config.get("dtype", "float32"))
-    net = network(act, len(data.names))
-    key_weights, key_orders = jax.random.split(jax.random.key(config["seed"]))
-    own_slopes = [jnp.float32(slope) for slope in slopes(net)]
-    trained = {"weights": net.init(key_weights, x.shape[1:], config["width"]), "slopes": own_slopes}
+    x, y = whitened_images(data, config)
+    x = x.astype(config["dtype"])
+    net, trained, key_orders = start(config, x.shape[1:], len(data.names))
     state = trained, optimiser(total).init(trained)
     train, held_out = config["train"], config["held_out"]
     losses, accuracies, seconds = [], [], []
     for epoch in range(config["epochs"]):
         began = time.perf_counter()
-        rows = _shuffled(jax.random.fold_in(key_orders, epoch), train, config["batch"])
+        rows = shuffled(jax.random.fold_in(key_orders, epoch), train, config["batch"])
         state, loss = _epoch(net, state, x, y, rows, total)
         hits = _hits(net, state[0], x[train:], y[train:])
         losses.append(float(loss))
@@ -129,6 +127,14 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def start(config: dict[str, Any], shape: tuple[int, ...], classes: int) -> tuple[Network, Any, PRNGKeyArray]:
+    """The network, its weights and slopes before training, and the key of the orders of images."""
+    net = network(ACTIVATIONS[config["activation"]], classes)
+    key_weights, key_orders = jax.random.split(jax.random.key(config["seed"]))
+    own_slopes = [jnp.float32(slope) for slope in slopes(net)]
+    return net, {"weights": net.init(key_weights, shape, config["width"]), "slopes": own_slopes}, key_orders
+
+
 def _finite(value: Any) -> float | None:
     """With four digits; none where training diverged, which JSON cannot say otherwise."""
     return float(f"{float(value):.4g}") if np.isfinite(value) else None
@@ -143,9 +149,13 @@ def optimiser(total: int) -> Any:
     return optax.chain(optax.add_decayed_weights(DECAY), optax.sgd(rate, MOMENTUM, nesterov=True))
 
 
+def whitened_images(data: Images, config: dict[str, Any]) -> tuple[Array, Array]:
+    """The first training images, the last ones, which are held out, and the first test images, all whitened; their classes."""
+    return _images(data, *(config[name] for name in ("train", "held_out", "test", "fitted", "pixels")))
+
+
 @latest
 def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
-    """The first training images, the last ones, which are held out, and the first test images, all whitened; their classes."""
     check_enough(data, train + held_out, test)
     held = slice(len(data.x_train) - held_out, None)
     x = np.concatenate([data.x_train[:train], data.x_train[held], data.x_test[:test]])
@@ -154,7 +164,7 @@ def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pix
     return whitened(seen, averaged(x, pixels), Config.regularization), jnp.asarray(y)
 
 
-def _shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:
+def shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:
     """Rows of every batch of an epoch, (steps, batch); what is left over waits for another epoch."""
     batch = min(batch, count)
     return jax.random.permutation(key, count)[: count // batch * batch].reshape(-1, batch)
@@ -164,12 +174,13 @@ def _shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:
 def _step(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int) -> tuple[Any, Array]:
     """A step of training on some rows, and their loss."""
     trained, memory = state
-    loss, gradient = jax.value_and_grad(_loss)(trained, net, x[rows], y[rows])
+    loss, gradient = jax.value_and_grad(mean_square)(trained, net, x[rows], y[rows])
     update, memory = optimiser(total).update(gradient, memory, trained)
     return (jax.tree.map(jnp.add, trained, update), memory), loss
 
 
-def _loss(trained: Any, net: Network, x: Array, y: Array) -> Array:
+def mean_square(trained: Any, net: Network, x: Array, y: Array) -> Array:
+    """The loss: of outputs less one-hot targets."""
     outputs = _outputs(trained, net, x)
     return jnp.mean((outputs - jax.nn.one_hot(y, outputs.shape[-1])) ** 2)
 
@@ -284,9 +295,9 @@ def _groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
 
 
 def _setting(config: dict[str, Any]) -> str:
-    side, dtype = config["pixels"], config.get("dtype")
+    side = config["pixels"]
     size = f"width {config['width']}, {config['train']:,} images of {side} x {side}, {config['epochs']} epochs"
-    return f"{size}, {dtype}" if dtype else size
+    return f"{size}, {config['dtype']}"
 
 
 SHOWN = Study(
