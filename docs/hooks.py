@@ -95,15 +95,14 @@ def _commands() -> str:
     import typer
 
     from widelimit.cli import app
-    from widelimit.experiments import EXPERIMENTS
 
     parts = []
 
     def described(name: str, command: Any) -> None:
         parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
-        experiment = name.rpartition(" ")[2]
-        if experiment in EXPERIMENTS:
+        before, _, experiment = name.rpartition(" ")
+        if before == "widelimit reproduce":
             rows += _options(experiment)
         if rows:
             parts.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]) + "\n")

@@ -127,6 +127,7 @@ def test_every_command_is_in_the_reference():
     assert "| `--exact-last` |" in sections["reproduce cifar10"]
     assert "| `--epochs` |" in sections["reproduce abrelu"]
     assert all("| `--plot` |" in sections[f"reproduce {name}"] for name in EXPERIMENTS)
+    assert "| `--full` |" not in sections["activations"]  # of the experiment of that name
 
 
 @pytest.mark.slow
