@@ -22,7 +22,6 @@ import numpy as np
 
 from ..activations import Activation, dual, named
 from ..hermite import hermite
-from .results import device
 from .study import Run, Study, run_study
 from .timing import timed
 
@@ -45,7 +44,6 @@ def settings(full: bool) -> list[dict[str, Any]]:
             "dimension": dimension,
             "degrees": list(DEGREES),
             "samples": list(SAMPLES),
-            "device": device(),
         }
         for name, norms, trial in product(ACTIVATIONS, NORMS, range(trials))
     ]

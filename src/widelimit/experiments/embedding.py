@@ -22,7 +22,6 @@ from scipy import optimize, stats
 
 from .. import nets
 from ..sketch import PolySketch, RandomWeights, Sketch
-from .results import device
 from .study import Run, Study, run_study
 from .timing import exact_and_sketched
 
@@ -32,25 +31,26 @@ NAMES = {"relu": "ReLU", "exp_normalized": "normalised Gaussian"}
 DIMENSION = 16  # numbers in a row
 SHOWN_AT = 16  # the statistical dimension that is drawn against m, and in the table
 ROOM = 32  # columns for each statistical dimension from which on exponents are fitted
+DEPTHS = 1, 2, 3  # activations
 SPECTRAL, TIMES = "spectral error", "time"
 
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every kernel and sketch, with all numbers of columns, and one for every size of images."""
-    rows, keys, depths, kernels = (1000, 8, (1, 2, 3), ("nngp", "ntk")) if full else (256, 4, (1, 2, 3), ("ntk",))
+    rows, keys, kernels = (1000, 8, ("nngp", "ntk")) if full else (256, 4, ("ntk",))
     columns = [2**power for power in (range(6, 14) if full else (7, 9, 11))]
     spectral = [
         {
             "part": SPECTRAL, "activation": name, "depth": depth, "kernel": get, "sketch": kind, "columns": columns,
             "rows": rows, "keys": keys, "dimensions": [4, 16, 64], "seed": 0,
         }
-        for name, depth, get, kind in product(NAMES, depths, kernels, SKETCHES)
+        for name, depth, get, kind in product(NAMES, DEPTHS, kernels, SKETCHES)
     ]  # fmt: skip
     images = {8: (48, 64), 16: (16, 32), 24: (9, 24), 32: (6, 16)}
     images |= {48: (3, 12), 64: (2, 8)} if full else {}
     times = [
         {
-            "part": TIMES, "device": device(), "activation": "exp_normalized", "kernel": "ntk", "side": side,
+            "part": TIMES, "activation": "exp_normalized", "kernel": "ntk", "side": side,
             "columns": 4096 if full else 512, "dtype": "float32", "exact images": exact, "images": sketched,
             "seed": 0,
         }
@@ -201,7 +201,7 @@ def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """e against m, a row for each activation and a panel for each depth; below, e against s / m, and times against pixels."""
+    """e against m, a row for each activation and kernel and a panel for each depth; below, e against s / m, and times."""
     from ..plots import Curve, Laws, power_laws
 
     spectral = [run for run in runs if run["config"]["part"] == SPECTRAL]

@@ -49,7 +49,7 @@ def memory() -> int:
 
 
 def device() -> str:
-    """The name of the device; a setting of runs that find times."""
+    """The name of the device."""
     return jax.devices()[0].device_kind
 
 
