@@ -27,6 +27,7 @@ import numpy as np
 
 import widelimit as wl
 from widelimit.data import Images, cifar10
+from widelimit.device_ridge import at_edge
 from widelimit.experiments.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
 from widelimit.experiments.timing import of_pairs, pair_count, seconds
 
@@ -203,7 +204,7 @@ def _runs(
 
 def _accuracies(runs: list[dict[str, Any]]) -> str:
     """Of the penalty chosen on held-out images, and of the best; ≥ where the least or largest was chosen in some run."""
-    edge = any(run["penalty"] in (min(run["config"]["penalties"]), max(run["config"]["penalties"])) for run in runs)
+    edge = any(at_edge(run["penalty"], run["config"]["penalties"]) for run in runs)
     own, best = ([100 * part["accuracy"] for part in parts] for parts in (runs, [run[ON_TEST] for run in runs]))
     return (
         f"{'≥ ' * edge}{np.mean(own):.2f}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from widelimit.activations import CATALOGUE
+from widelimit.device_ridge import at_edge
 from widelimit.experiments import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup, tabular, widths
 from widelimit.experiments.results import read_runs
 
@@ -61,8 +62,7 @@ def test_figures_of_cifar10_are_those_of_the_runs():
 
 def _of_penalties(accuracy, penalty, run):
     """An accuracy in per cent, marked where the least or largest penalty was chosen."""
-    penalties = run["config"]["penalties"]
-    return f"{'≥ ' * (penalty in (min(penalties), max(penalties)))}{100 * accuracy:.2f}"
+    return f"{'≥ ' * at_edge(penalty, run['config']['penalties'])}{100 * accuracy:.2f}"
 
 
 def test_figures_of_the_paper_are_those_of_the_runs():

@@ -9,7 +9,7 @@ Features and kernels are centred by the fitted rows, and so are the targets: the
 network is nearly all of it, and the penalty is on the rest. Penalties are shares of the mean diagonal of the centred kernel.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -127,6 +127,11 @@ def scored(predictions: np.ndarray, y: np.ndarray, penalties: Any) -> HeldOut:
     right = np.mean(predictions.argmax(2) == y.argmax(1), axis=1)
     errors = np.mean((predictions - y) ** 2, axis=(1, 2))
     return HeldOut(penalties_of(penalties), np.where(failed, np.inf, errors), np.where(failed, 0.0, right))
+
+
+def at_edge(penalty: float, penalties: Sequence[float]) -> bool:
+    """Whether the least or the largest was chosen, so that others might do better."""
+    return penalty in (min(penalties), max(penalties))
 
 
 def _checked(rows: Any, y: Any, penalties: Any, stop: int | None, what: str) -> tuple[np.ndarray, np.ndarray, int]:

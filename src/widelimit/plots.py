@@ -191,7 +191,7 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
 class Line(NamedTuple):
     """Mean accuracies and their spread for numbers of features; `place` is that of its dual among the others.
 
-    `bounds` says which accuracies are lower bounds: their marks are open.
+    `bounds` says which accuracies are lower bounds: their marks are hollow.
     """
 
     label: str
@@ -221,7 +221,7 @@ def accuracy_by_features(
     for (name, (features, accuracy)), mark in zip(published.items(), cycle("*PX"), strict=False):
         left.plot(features, accuracy, mark, color="0.35", markersize=13, linestyle="", label=f"{name}, {accuracy:.2%}")
     bounded = any(line.bounds.any() for line in lines)
-    heading = "Test accuracy" + "\nhollow: the least or the largest penalty was chosen" * bounded
+    heading = "Test accuracy" + "\nhollow: the least or the largest penalty was chosen, for some seed" * bounded
     _label(left, heading, "features", "test accuracy")
     left.set_xscale("log", base=2)
     ticks = sorted({features for line in lines for features in line.features})
@@ -336,7 +336,7 @@ def _training_panels(
     ended = {name: own for name, own in trained.items() if len(own.by_epoch)}
     for (name, own), dash in zip(ended.items(), DASHES, strict=False):
         epochs, count = np.arange(1, own.by_epoch.shape[1] + 1), len(own.by_epoch)
-        label = f"{name}, {count} of {count + own.diverged} seeds" if own.diverged else name
+        label = name if count == seeds else f"{name}, {count} of {count + own.diverged} seeds"
         top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=label)
         top.fill_between(epochs, own.by_epoch.min(0), own.by_epoch.max(0), color=hues[name], alpha=0.15, linewidth=0)
     kinds = list(dict.fromkeys(kind for own in trained.values() for kind in own.chosen))
@@ -362,15 +362,16 @@ def _training_panels(
 
 
 class Estimate(NamedTuple):
-    """An accuracy and its standard error, or why there is none."""
+    """An accuracy and its standard error, or why there is none; `bound` says that it is a lower bound."""
 
     accuracy: float | None
     error: float | None
-    failure: str = ""
+    failure: str
+    bound: bool
 
 
 def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]], title: str) -> Figure:
-    """A panel for each title: a row for each name, from the top, with a mark for each kind."""
+    """A panel for each title: a row for each name, from the top, with a mark for each kind, hollow for lower bounds."""
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     tallest = max(map(len, panels.values()))
@@ -391,9 +392,10 @@ def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
                     words = {"fontsize": 7, "va": "center", "transform": panel.get_yaxis_transform(), "color": HUES[i]}
                     panel.text(0.01 + 0.3 * i, place, f"{kind} {own.failure}", **words)
                     continue
-                marks[kind] = panel.errorbar(
-                    own.accuracy, height, xerr=own.error, fmt="os^v"[i], color=HUES[i], markersize=4, linewidth=1
-                )
+                style = {"fmt": "os^v"[i], "color": HUES[i], "markersize": 4, "linewidth": 1}
+                hollow = {"markerfacecolor": "white"} if own.bound else {}
+                drawn = panel.errorbar(own.accuracy, height, xerr=own.error, **style, **hollow)
+                marks[kind] = marks[kind] if own.bound and kind in marks else drawn  # the legend has full ones
         panel.set_yticks(range(len(ranked)), list(ranked), fontsize=8)
         panel.set_ylim(len(ranked) - 0.4, -0.6)
         panel.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))

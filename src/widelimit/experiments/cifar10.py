@@ -25,7 +25,7 @@ from jaxtyping import Array
 from .. import nets, sketched
 from ..activations import Activation, ExpNormalized, dual, named
 from ..data import Images, cifar10
-from ..device_ridge import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
+from ..device_ridge import HeldOut, at_edge, chosen_on_held_out, feature_path, kernel_path, scored
 from ..layers import AvgPool
 from ..network import Network
 from ..resumed import digest
@@ -331,11 +331,6 @@ def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
             ON_TEST: float(np.mean(on_test)), "seconds": float(np.median(times)), "slowest": max(times), "at edge": edges,
         })  # fmt: skip
     return found
-
-
-def at_edge(penalty: float, penalties: Sequence[float]) -> bool:
-    """Whether the least or the largest was chosen, so that others might do better."""
-    return penalty in (min(penalties), max(penalties))
 
 
 def _grouped(runs: Sequence[dict[str, Any]], key: Callable) -> list[tuple[Any, list[dict[str, Any]]]]:

@@ -15,12 +15,13 @@ import numpy as np
 
 from ..activations import Activation, ExpNormalized, named
 from ..data import Images
-from .cifar10 import GAUSSIAN, ON_TEST, Config, at_edge, prepared, run_once
+from ..device_ridge import at_edge
+from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
 from .images import averaged, latest
 from .study import Run, Study, run_study
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
-SIDE = 32  # pixels of the images as they are
+SIDE = 32  # pixels along a side of CIFAR-10's images
 KINDS = ("nngp", 0), ("ntk", 0), ("nngp", 1), ("nngp", 2)  # kernels and seeds
 # of the paper: accuracy with 2^14 features, the penalty chosen on test images
 PUBLISHED = {"paper: scaled normalised Gaussian": (2**14, 0.7813), "paper: ReLU": (2**14, 0.7556)}
@@ -45,9 +46,9 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy and seconds of every number of features."""
     rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test", "dtype")}
     features, penalties = tuple(config["features"]), tuple(config["penalties"])
-    every = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest)
-    x, y, preprocessing = prepared(every, _smaller(data, config["pixels"]))
-    found = [run_once(run, x, y, preprocessing) for run in every.runs()]
+    asked = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest)
+    x, y, preprocessing = prepared(asked, _smaller(data, config["pixels"]))
+    found = [run_once(run, x, y, preprocessing) for run in asked.runs()]
     return {
         "accuracies": [run["accuracy"] for run in found],
         ON_TEST: [run[ON_TEST]["accuracy"] for run in found],
@@ -75,14 +76,14 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Mean accuracies over seeds, in per cent, their spread, and of how many seeds the penalty is at an end of the grid."""
     rows = []
     for (size, kernel, series), own in _groups(runs):
-        every = 100 * np.array([run["accuracies"] for run in own])
+        accuracies = 100 * np.array([run["accuracies"] for run in own])
         on_test = 100 * np.array([run[ON_TEST] for run in own])
         edges = _at_edges(own).sum(0)
         for i, features in enumerate(size.features):
-            spread = f"{every[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
+            spread = f"{accuracies[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
             rows.append({
                 "images": size.images(), "dtype": size.dtype, "activation": spoken(*series), "kernel": kernel.upper(),
-                "features": features, "seeds": len(own), "accuracy, %": float(every[:, i].mean()), "spread": spread,
+                "features": features, "seeds": len(own), "accuracy, %": float(accuracies[:, i].mean()), "spread": spread,
                 ON_TEST: float(on_test[:, i].mean()),
                 "least or largest penalty": f"{edges[i]} of {len(own)}" if edges[i] else "",
             })  # fmt: skip
@@ -97,16 +98,16 @@ def draw(runs: Sequence[Run]) -> Any:
     sizes = list(dict.fromkeys(size for (size, *_), _ in groups))
     lines = []
     for (size, kernel, series), own in groups:
-        every = np.array([run["accuracies"] for run in own])
+        accuracies = np.array([run["accuracies"] for run in own])
         label = f"{spoken(*series)}, {kernel.upper()}"
         label += f", {size.images()}, {size.dtype}" if len(sizes) > 1 else ""
-        spread = every.std(0, ddof=1) if len(every) > 1 else np.zeros(every.shape[1])
+        spread = accuracies.std(0, ddof=1) if len(own) > 1 else np.zeros(len(size.features))
         bounds, place = _at_edges(own).sum(0) > 0, SERIES.index(series)
-        lines.append(Line(label, size.features, every.mean(0), spread, place, kernel == "ntk", bounds))
-    papers = any((size.train, size.pixels) == (Config.train, SIDE) for size in sizes)
+        lines.append(Line(label, size.features, accuracies.mean(0), spread, place, kernel == "ntk", bounds))
+    in_full = any((size.train, size.pixels) == (Config.train, SIDE) for size in sizes)
     duals = {spoken(name, scale): activation(name, scale) for name, scale in SERIES}
     title = f"CIFAR-10 by features of Myrtle-5: {'; '.join(dict.fromkeys(size.images() for size in sizes))}"
-    return accuracy_by_features(lines, PUBLISHED if papers else {}, duals, title)
+    return accuracy_by_features(lines, PUBLISHED if in_full else {}, duals, title)
 
 
 class _Size(NamedTuple):
