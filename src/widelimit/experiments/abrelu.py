@@ -140,12 +140,12 @@ def _finite(value: Any) -> float | None:
     return float(f"{float(value):.4g}") if np.isfinite(value) else None
 
 
-def optimiser(total: int) -> Any:
-    """The paper's, for so many steps."""
+def optimiser(total: int, start: float = RATE) -> Any:
+    """The paper's, for so many steps, with this rate at the start."""
     with needed("experiments"):
         import optax
 
-    rate = optax.cosine_decay_schedule(RATE, total)
+    rate = optax.cosine_decay_schedule(start, total)
     return optax.chain(optax.add_decayed_weights(DECAY), optax.sgd(rate, MOMENTUM, nesterov=True))
 
 
@@ -180,13 +180,13 @@ def _step(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int)
 
 
 def mean_square(trained: Any, net: Network, x: Array, y: Array) -> Array:
-    """The loss: of outputs less one-hot targets."""
+    """The loss: the mean square of outputs less one-hot targets."""
     outputs = _outputs(trained, net, x)
     return jnp.mean((outputs - jax.nn.one_hot(y, outputs.shape[-1])) ** 2)
 
 
 def _outputs(trained: Any, net: Network, x: Array) -> Array:
-    """Float32, whatever the dtype of x, in which all layers but the last are computed: two classes seldom tie then."""
+    """In float32, so that two classes seldom tie; all layers but the last are computed in the dtype of x."""
     net, weights = with_slopes(net, trained["slopes"]), trained["weights"]
     return net[-1:].apply(weights[-1:], net[:-1].apply(weights[:-1], x).astype(jnp.float32))
 

@@ -1,6 +1,6 @@
 """Figure 3 of the paper: dual kernels by Gauss-Hermite quadrature, for one hidden layer and through Myrtle-5.
 
-E[f(u) f(v)] is an integral over a plane. It is computed with q
+E[f(u) f(v)], an integral over a plane, is computed with q
 
 * nodes for each of two independent normal variables, the same for every pair: `Gauss-Hermite`, the paper's;
 * rays in every sector between the lines u = 0 and v = 0, where kinks lie, for ReLU and Abs, or degrees of the Hermite series at
@@ -29,14 +29,13 @@ from ..network import Network
 from ..numerics import safe_sqrt
 from ..quadrature import sectors
 from .dual_kernel import ACTIVATIONS
-from .results import device
 from .study import Run, Study, run_study
 from .timing import timed
 
 NODES = 2, 4, 8, 16, 32, 64
 NETWORKS = {"one hidden layer": partial(nets.fully_connected, 1), "Myrtle-5": partial(nets.myrtle, 5)}
 KINKED = "relu", "abs"
-BY_NODES = THEIRS, OURS = "Gauss-Hermite", "ours"
+THEIRS, OURS = "Gauss-Hermite", "ours"
 CHOSEN = "ours, chosen"
 
 
@@ -53,7 +52,6 @@ def settings(full: bool) -> list[dict[str, Any]]:
             "shape": list(sizes[network][1]),
             "nodes": list(NODES),
             "seed": 0,
-            "device": device(),
         }
         for network, name in product(NETWORKS, ACTIVATIONS)
     ]
@@ -71,14 +69,14 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
 
     kinked = config["activation"] in KINKED
     rules = {THEIRS: square_of_nodes, OURS: sectors_of_rays if kinked else series_of_degree}
-    by_nodes = {
+    by_q = {
         name: [measured(build(by_rule(partial(rule, act.fn, nodes)))) for nodes in config["nodes"]]
         for name, rule in rules.items()
     }
     chosen = measured(build(Elementwise(act.fn, kinks=(0.0,) if kinked else ())))
-    return {
-        name: {of: [one[of] for one in found] for of in ("error", "seconds")} for name, found in by_nodes.items()
-    } | {CHOSEN: chosen}
+    return {name: {of: [one[of] for one in found] for of in ("error", "seconds")} for name, found in by_q.items()} | {
+        CHOSEN: chosen
+    }
 
 
 def by_rule(rule: Callable[[Array, Array, Array], Array]) -> FromDual:
@@ -125,9 +123,11 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for run in runs:
         config = run["config"]
         row = {"network": config["network"], "inputs": _spoken(run), "activation": config["activation"]}
-        for name in BY_NODES:
-            row |= {f"{name}, q = {q}": run[name]["error"][config["nodes"].index(q)] for q in (4, 16, 64)}
-        seconds = {"Gauss-Hermite, q = 64, s": run[THEIRS]["seconds"][-1], "ours, chosen, s": run[CHOSEN]["seconds"]}
+        places = {q: config["nodes"].index(q) for q in (4, 16, 64)}
+        for name in (THEIRS, OURS):
+            row |= {f"{name}, q = {q}": run[name]["error"][place] for q, place in places.items()}
+        theirs = run[THEIRS]["seconds"][places[64]]
+        seconds = {f"{THEIRS}, q = 64, s": theirs, f"{CHOSEN}, s": run[CHOSEN]["seconds"]}
         rows.append(row | {CHOSEN: run[CHOSEN]["error"]} | seconds)
     return rows
 
@@ -142,12 +142,13 @@ def draw(runs: Sequence[Run]) -> Any:
         config = run["config"]
         nodes = np.array(config["nodes"])
         row = f"{config['network']}{f', {_spoken(run)}' if several else ''}, by q"
-        curves = {name: Curve(nodes, np.array([run[name]["error"]])) for name in BY_NODES}
+        curves = {name: Curve(nodes, np.array([run[name]["error"]])) for name in (THEIRS, OURS)}
         panels[row, config["activation"]] = curves | {
             CHOSEN: Curve(nodes[[0, -1]], np.full((1, 2), run[CHOSEN]["error"]))
         }
     return error_curves(
-        panels, "Relative error of the NNGP by q: nodes along each side; ours, rays (relu, abs) or degrees"
+        panels,
+        "Relative error of the NNGP by q: Gauss-Hermite nodes along each side, our rays (relu, abs) or degrees (others)",
     )
 
 

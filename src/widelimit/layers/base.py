@@ -97,7 +97,7 @@ class Nonlinearity(Layer):
         return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(act).__name__)
 
     def forward(self, params, x: Array, key):
-        # in float32 at least: some functions know nothing less, and gradients of slopes are sums over all numbers
+        # in float32 at least: some functions have no half precision, and gradients of slopes are sums over all numbers
         return self.activation.fn(x.astype(jnp.promote_types(x.dtype, jnp.float32))).astype(x.dtype)
 
     def sketch(self, key, features: Features):
