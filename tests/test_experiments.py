@@ -316,6 +316,22 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ((512,), 2000, 1000)),
+        (["--full"], ((16_384,), 50_000, 10_000)),
+        (["--full", "--features", "64", "128", "--test", "7"], ((64, 128), 50_000, 7)),
+    ],
+)
+def test_the_paper_has_its_size_behind_full(arguments, expected, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cifar10, "reproduce", lambda config, *rest: asked.append(config) or [])
+    cifar10.run_command([*arguments, "--out", str(tmp_path / "a.json")], "prog")
+    (config,) = asked
+    assert (config.features, config.train, config.test) == expected
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_error(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -286,15 +286,12 @@ def cifar(tmp_path_factory):
     return folder
 
 
-OF_IMAGES = {"cifar10": ["--train", "500", "--test", "500", "--features", "128"]}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
     shown = import_module(f"widelimit.experiments.{name.replace('-', '_')}").SHOWN
     asks = name == "cifar10" or shown.of_images
-    arguments = [*OF_IMAGES.get(name, []), *(["--data", str(cifar)] if asks else [])]
+    arguments = ["--data", str(cifar)] if asks else []
     command = [Path(sys.executable).with_name("widelimit"), "reproduce", name, *arguments, "--plot", "a.png"]
 
     compiled_as_users_are = {**os.environ, "XLA_FLAGS": ""}

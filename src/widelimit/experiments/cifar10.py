@@ -37,6 +37,8 @@ from .study import Parser, Shown, save_figure
 GAUSSIAN = "exp_normalized"
 SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
 HELD_OUT = 5000
+SMALL = {"features": (512,), "train": 2000, "test": 1000}
+FULL = {"features": (16_384,), "train": 50_000, "test": 10_000}
 HOUR = 3600.0
 # of the paper: seconds of an A100, accuracy, and how that is written
 PUBLISHED = {
@@ -389,6 +391,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add = made.add_argument
     add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
     add("--download", action="store_true", help="fetch the data where it is missing")
+    add("--full", action="store_true", help="the paper's size, in place of one of minutes")
     add("--out", type=Path, default=Path("cifar10.json"), metavar="FILE", help="the file of results (cifar10.json)")
     add("--plot", type=Path, metavar="FILE", help="draw accuracy against time into this .png, .svg or .pdf")
     add("--depth", type=int, default=plain.depth, help="of the Myrtle network: 5, 7 or 10 (%(default)s)")
@@ -408,13 +411,13 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add("--sketch", default=plain.sketch, metavar="KIND",
         help=f"{', '.join(SKETCHES[:-1])} or {SKETCHES[-1]} (%(default)s)")  # fmt: skip
     add("--degree", type=int, help="of powers, cosine or polysketch (8; cosine 12)")
-    add("--features", type=int, nargs="+", default=plain.features, metavar="M", help="one or several numbers (4096)")
+    add("--features", type=int, nargs="+", metavar="M", help=f"one or several numbers ({_sizes('features')})")
     add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
     add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")
     add("--channels", type=int, metavar="C", help="turn the features into so many for the exact last stage (all)")
     add("--seeds", type=int, nargs="+", default=plain.seeds, metavar="SEED", help="one or several (0)")
-    add("--train", type=int, default=plain.train, metavar="N", help="training images (%(default)s)")
-    add("--test", type=int, default=plain.test, metavar="N", help="test images (%(default)s)")
+    add("--train", type=int, metavar="N", help=f"training images ({_sizes('train')})")
+    add("--test", type=int, metavar="N", help=f"test images ({_sizes('test')})")
     add("--held-out", type=int, metavar="N", help="training images that choose the penalty (5000, or a tenth)")
     add("--penalties", type=float, nargs="+", default=plain.penalties, metavar="P",
         help="shares of the mean diagonal of the centred kernel (1e-7 to 1)")  # fmt: skip
@@ -426,10 +429,17 @@ def parser(prog: str) -> argparse.ArgumentParser:
     return made
 
 
+def _sizes(name: str) -> str:
+    """What a number is where it is not given."""
+    small, full = (size[name][0] if name == "features" else size[name] for size in (SMALL, FULL))
+    return f"{small}; with --full {full}"
+
+
 def run_command(arguments: Sequence[str], prog: str) -> None:
     """Either command, with its arguments."""
     given = parser(prog).parse_args(arguments)
     values: dict[str, Any] = {field.name: getattr(given, field.name) for field in fields(Config)}
+    values |= {name: size for name, size in (FULL if given.full else SMALL).items() if values[name] is None}
     several = {name: tuple(values[name]) for name in ("features", "seeds", "penalties")}
     config = Config(**(values | several))
     check_paths(given.out, given.plot)
