@@ -1,16 +1,19 @@
-"""Plots of README and docs/features.md, each from a run of its own, and one of docs/paper.md from runs of two commands.
+"""Plots of README and docs: two that are runs of their own, and those of experiments, from the files of benchmarks/results.
 
     python benchmarks/plots.py [FOLDER [NAME ...]]
 
 readings.png  one network read three ways: its kernel between two inputs at every angle, and how the error of features and
               of finite networks falls with their number and their width, against other sketches
 digits.png    test accuracy on handwritten digits against the number of features, with the exact kernel's
-widths-h200.png  Figure 2 of the paper at its size, from benchmarks/results: scale 0.5 is of `reproduce cifar10`, the rest
-              of `reproduce widths`
+widths-h200.png  Figure 2 of the paper at its size: scale 0.5 is of `reproduce cifar10`, the rest of `reproduce widths`
+others        what OF_RESULTS names, each from one file
 """
 
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import jax
 import matplotlib as mpl
@@ -22,16 +25,15 @@ from widelimit import linear, sketch
 from widelimit.experiments import widths
 from widelimit.experiments.cifar10 import GAUSSIAN, ON_TEST
 from widelimit.experiments.results import read_runs
-from widelimit.experiments.study import save_figure
+from widelimit.experiments.study import Shown, save_figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+RESULTS = Path(__file__).parent / "results"
 SEEDS = 5
 COLORS = {"features": "#1f5fa8", "plain": "#d98c21", "poly": "#8a4a9e", "finite": "#3b8c4a", "exact": "#222222"}
-plt.rcParams.update(
-    {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3}
-)
+STYLE = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3}
 
 
 def scaled_error(gram: np.ndarray, exact: np.ndarray) -> float:
@@ -40,6 +42,7 @@ def scaled_error(gram: np.ndarray, exact: np.ndarray) -> float:
     return float(np.sqrt(np.mean(((gram - exact)[i, j] / size[i] / size[j]) ** 2)))
 
 
+@mpl.rc_context(STYLE)
 def readings(folder: Path) -> None:
     dense, d = wl.Dense(1.4, 0.1), 20
     net = wl.serial(dense, "gelu", dense, "gelu", wl.Dense(1.4, 0.1, width=1))
@@ -101,6 +104,7 @@ def draw(axis: plt.Axes, sizes: list[int], values: list[list[float]], color: str
     print(label, dict(zip(sizes, np.round(mean, 4).tolist(), strict=True)), flush=True)
 
 
+@mpl.rc_context(STYLE)
 def digits(folder: Path) -> None:
     x, y = load_digits(return_X_y=True)
     x = (x - 8) / 8
@@ -135,22 +139,40 @@ def digits(folder: Path) -> None:
     fig.savefig(folder / "digits.png", dpi=150)
 
 
-def widths_h200(folder: Path) -> None:
-    results = Path(__file__).parent / "results"
-    runs = read_runs(results / "widths-h200.json")
-    scaled = [run for run in read_runs(results / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
+def of_results(folder: Path, name: str) -> None:
+    save_figure(*finished(name), folder / f"{name}.png")
+
+
+def finished(name: str) -> tuple[Shown, list[dict[str, Any]]]:
+    """The experiment and the runs of a figure of the docs."""
+    if name == "widths-h200":
+        return widths.SHOWN, widths_in_full()
+    runs = read_runs(RESULTS / f"{OF_RESULTS[name]}.json")
+    return import_module(f"widelimit.experiments.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
+
+
+def widths_in_full() -> list[dict[str, Any]]:
+    """The runs of Figure 2 at the paper's size; those of scale 0.5, of another command, as one of its runs."""
+    runs = read_runs(RESULTS / "widths-h200.json")
+    scaled = [run for run in read_runs(RESULTS / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
     scaled = sorted(scaled, key=lambda run: run["config"]["features"])
     penalties = scaled[0]["config"]["penalties"]
     config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5, "penalties": penalties}
-    runs.append({
+    assert config["features"] == [run["config"]["features"][0] for run in scaled]
+    return [*runs, {
         "config": config, "accuracies": [run["accuracy"] for run in scaled], "penalties": [run["penalty"] for run in scaled],
         ON_TEST: [run[ON_TEST]["accuracy"] for run in scaled],
-    })  # fmt: skip
-    assert config["features"] == [run["config"]["features"][0] for run in scaled]
-    save_figure(widths.SHOWN, runs, folder / "widths-h200.png")
+    }]  # fmt: skip
 
 
-PLOTS = {"readings": readings, "digits": digits, "widths-h200": widths_h200}
+OF_RESULTS = {
+    "abrelu": "abrelu-cpu", "abrelu-h200": "abrelu-h200", "activations-cifar10": "activations-cpu", "cifar10": "cifar10-h200",
+    "dual-kernel": "dual-kernel-cpu", "embedding": "embedding-cpu", "quadrature": "quadrature-cpu", "speedup": "speedup-cpu",
+    "tabular": "tabular-cpu", "widths": "widths-cpu",
+}  # fmt: skip
+PLOTS = {"readings": readings, "digits": digits} | {
+    name: partial(of_results, name=name) for name in (*OF_RESULTS, "widths-h200")
+}
 
 if __name__ == "__main__":
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")

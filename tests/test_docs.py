@@ -1,14 +1,17 @@
 """The examples of README and docs run as printed, and the README knows every activation."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from widelimit.activations import CATALOGUE
 from widelimit.device_ridge import at_edge
 from widelimit.experiments import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup, tabular, widths
 from widelimit.experiments.results import read_runs
+from widelimit.experiments.study import figure_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -105,6 +108,18 @@ def test_figures_of_the_paper_are_those_of_the_runs():
     for row in tabular.table(read_runs(results / "tabular-cpu.json")):
         if row["data"] in ("Friedman, 10,000 rows", "Friedman, 100,000 rows") and row["method"] != tabular.LINEAR:
             assert f"{row['score, %'] / 100:.3f}" in paper.partition("## Tables")[2], row
+
+
+def test_figures_of_the_paper_are_drawn_from_the_files_of_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    plots = import_module("plots")
+    named = {**plots.OF_RESULTS, "widths-h200": None}
+    shown = re.findall(r"\(images/([\w-]+)\.png\)", (ROOT / "docs" / "paper.md").read_text())
+    assert set(shown) <= set(named)
+    for name in named:
+        study, runs = plots.finished(name)
+        with Image.open(ROOT / "docs" / "images" / f"{name}.png") as image:
+            assert image.text["Description"] == figure_of(study, runs), f"python benchmarks/plots.py docs/images {name}"
 
 
 def test_readme_and_docs_list_every_activation():

@@ -21,10 +21,12 @@ HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 
 
-def saved(figure: Figure, path: Path, dpi: int = 150) -> None:
-    """Write a figure into a file, of the kind that its name ends with."""
+def saved(figure: Figure, path: Path, dpi: int = 150, origin: str | None = None) -> None:
+    """Write a figure into a file, of the kind that its name ends with, and into its metadata what it is of."""
+    kind = path.suffix[1:]
+    metadata = {"Subject" if kind == "pdf" else "Description": origin} if origin else None
     with written_whole(path) as file:
-        figure.savefig(file, format=path.suffix[1:], dpi=dpi)
+        figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
 
 
 def activation_curves(activations: Mapping[str, Activation], std: float = 1.0, degree: int = 8) -> Figure:

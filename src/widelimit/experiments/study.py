@@ -94,12 +94,17 @@ def named(study: Study, config: dict[str, Any], *seen: str) -> str:
 
 
 def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
-    """Draw the runs into a file."""
+    """Draw the runs into a file, in whose metadata stands which they are."""
     from ..plots import saved
 
     with complete(study, runs):
-        figure = study.draw(runs)
-    saved(figure, path)
+        figure, told = study.draw(runs), figure_of(study, runs)
+    saved(figure, path, origin=told)
+
+
+def figure_of(study: Shown, runs: Sequence[Run]) -> str:
+    """Which runs a figure is of: a digest of all that they were asked, found and ran on."""
+    return f"{len(runs)} runs of {study.name}, {digest(json.dumps(runs, sort_keys=True))}"
 
 
 @contextmanager
