@@ -53,7 +53,7 @@ docs: $(VENV)/ready
 # What takes minutes more: activations and layers that run the code of others, further sketches' means and rates, the
 # spectral guarantee, the paper's Algorithm 2, and every experiment at its size of minutes: `make slow CIFAR10=FOLDER` takes the
 # images of that folder, else there are made-up ones.
-slow: export CIFAR10 := $(abspath $(CIFAR10))
+slow: override export CIFAR10 := $(abspath $(CIFAR10))
 slow: $(VENV)/ready
 	$(PYTEST) -m slow $(PRECISE)
 	$(PLAIN) $(PYTEST) -m slow $(PRECISE:%=--ignore=%)

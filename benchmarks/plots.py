@@ -159,6 +159,9 @@ def widths_in_full() -> list[dict[str, Any]]:
     penalties = scaled[0]["config"]["penalties"]
     config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5, "penalties": penalties}
     assert config["features"] == [run["config"]["features"][0] for run in scaled]
+    for run in scaled:
+        assert run["config"]["seeds"] == [config["seed"]]
+        assert all(run["config"][name] == config[name] for name in ("kernel", "train", "test", "dtype"))
     return [*runs, {
         "config": config, "accuracies": [run["accuracy"] for run in scaled], "penalties": [run["penalty"] for run in scaled],
         ON_TEST: [run[ON_TEST]["accuracy"] for run in scaled],

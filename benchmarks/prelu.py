@@ -12,7 +12,6 @@ import argparse
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from widelimit.data import cifar10
 from widelimit.experiments import abrelu
@@ -26,31 +25,32 @@ CASES = {  # dtype, and the rates of weights and of slopes as shares of the pape
 }
 
 
-OPTIMISER = optax.chain(optax.add_decayed_weights(abrelu.DECAY), optax.sgd(abrelu.RATE, abrelu.MOMENTUM, nesterov=True))
+TOTAL = 60 * (45_000 // 64)  # steps of the run whose results are in benchmarks/results
 
 
 @jax.jit
 def step(net, state, x, y, rates):
+    """As in the experiment, with rates of weights and slopes of their own."""
     trained, memory = state
     loss, gradient = jax.value_and_grad(abrelu.mean_square)(trained, net, x, y)
-    update, memory = OPTIMISER.update(gradient, memory, trained)
+    update, memory = abrelu.optimiser(TOTAL).update(gradient, memory, trained)
     update = {name: jax.tree.map(lambda part, rate=rates[name]: rate * part, update[name]) for name in update}
     return (jax.tree.map(jnp.add, trained, update), memory), loss
 
 
 def first_steps(x, y, config, steps, of_weights, of_slopes):
-    """The losses before every step until one is no number, and the slopes at each of these."""
+    """The losses before every step until one is no number, the slopes at each of these, and whether there was one."""
     net, trained, key_orders = abrelu.start(config, x.shape[1:], int(y.max()) + 1)
-    state, losses, slopes = (trained, OPTIMISER.init(trained)), [], []
+    state, losses, slopes = (trained, abrelu.optimiser(TOTAL).init(trained)), [], []
     rates = {"weights": jnp.float32(of_weights), "slopes": jnp.float32(of_slopes)}
     for rows in abrelu.shuffled(jax.random.fold_in(key_orders, 0), len(x), config["batch"])[:steps]:
         at = [float(slope) for slope in state[0]["slopes"]]
         state, loss = step(net, state, x[rows], y[rows], rates)
         if not np.isfinite(loss):
-            break
+            return losses, np.array(slopes), True
         losses.append(float(loss))
         slopes.append(at)
-    return losses, np.array(slopes)
+    return losses, np.array(slopes), False
 
 
 def main():
@@ -65,8 +65,8 @@ def main():
     for name, (dtype, *rates) in CASES.items():
         x = images.astype(dtype)
         for seed in SEEDS:
-            losses, slopes = first_steps(x, y, config | {"seed": seed}, given.steps, *rates)
-            end = f"step {len(losses) + 1}" if len(losses) < given.steps else "no"
+            losses, slopes, diverged = first_steps(x, y, config | {"seed": seed}, given.steps, *rates)
+            end = f"step {len(losses) + 1}" if diverged else "no"
             worst = int(np.argmax(losses))
             there = ", ".join(f"{slope:.2f}" for slope in slopes[worst])
             print(f"{name:30} {seed:4} {end:>12} {losses[worst]:13.3g} {worst + 1:8}  {there}", flush=True)

@@ -3,6 +3,7 @@
 A warning of this file makes the build fail, since mkdocs.yml says `strict`.
 """
 
+import ast
 import importlib
 import inspect
 import logging
@@ -19,17 +20,18 @@ PUBLIC = (
     "widelimit.nt", "widelimit.nt.predict", "widelimit.nt.stax", "widelimit.sketch",
 )  # fmt: skip
 COMMANDS = "<!-- commands -->"  # where the reference page of the command line has them
-_IMPORT = re.compile(r"^from (widelimit[\w.]*) import (.+)$", flags=re.MULTILINE)
+_EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 _OUTSIDE = re.compile(r"(?<=\]\()\.\./[^)#]+")
 
 
 def public_names() -> dict[str, Any]:
     """What every public name names: those in `__all__`, or else all that a module defines, and what examples import."""
     found = {}
-    for page in Path(__file__).parent.glob("*.md"):
-        for name, keys in _IMPORT.findall(page.read_text()):
-            own = [key for key in keys.split(", ") if f"{name}.{key}" not in PUBLIC]  # modules have their own turn
-            found |= {f"{name}.{key}": getattr(importlib.import_module(name), key) for key in own}
+    here = Path(__file__).parent
+    for page in (here.parent / "README.md", *here.glob("*.md")):
+        for name, key in _imported(page.read_text()):
+            if f"{name}.{key}" not in PUBLIC:  # modules have their own turn
+                found[f"{name}.{key}"] = getattr(importlib.import_module(name), key)
     for name in PUBLIC:
         module = importlib.import_module(name)
         own = [
@@ -38,6 +40,13 @@ def public_names() -> dict[str, Any]:
         for key in getattr(module, "__all__", own):
             found[f"{name}.{key}"] = getattr(module, key)
     return found
+
+
+def _imported(page: str) -> set[tuple[str, str]]:
+    """Modules of this library, and the names that the examples of a page import from them."""
+    nodes = [node for example in _EXAMPLE.findall(page) for node in ast.walk(ast.parse(example))]
+    asked = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("widelimit")]
+    return {(node.module or "", alias.name) for node in asked for alias in node.names}
 
 
 def undocumented(pages: str) -> list[str]:

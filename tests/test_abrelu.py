@@ -97,21 +97,24 @@ def test_an_epoch_is_the_same_as_one_loop_and_step_by_step():
     assert all(slope != 0.25 for slope in by_steps[0][0]["slopes"])
 
 
-# Some ten roundings of 2^-9 one after the other, for which signs of half a per cent of the numbers change too: where slopes
-# jump with the sign, gradients are off by the root of that.
-@pytest.mark.parametrize(("name", "least"), [("PReLU", 0.07), ("GELU", 0.02)])
-def test_bfloat16_rounds_layers_and_nothing_else(name, least):
+# Some ten roundings of 2^-9, or 2^-12, one after the other, for which signs of half a per cent of the numbers change too: where
+# slopes jump with the sign, gradients are off by the root of that.
+@pytest.mark.parametrize(
+    ("name", "dtype", "least"),
+    [("PReLU", "bfloat16", 0.07), ("GELU", "bfloat16", 0.02), ("PReLU", "float16", 0.025), ("GELU", "float16", 0.0025)],
+)
+def test_half_precision_rounds_layers_and_nothing_else(name, dtype, least):
     net = abrelu.network(abrelu.ACTIVATIONS[name], 10)
     x = jax.random.normal(jax.random.key(0), (32, 8, 8, 3))
     own_slopes = [jnp.float32(0.25) for _ in abrelu.slopes(net)]
     trained = {"weights": net.init(jax.random.key(1), x.shape[1:], 32), "slopes": own_slopes}
-    right, rounded = (jax.value_and_grad(abrelu.mean_square)(trained, net, x.astype(dtype), jnp.arange(32) % 10)
-                      for dtype in (jnp.float32, jnp.bfloat16))  # fmt: skip
+    right, rounded = (jax.value_and_grad(abrelu.mean_square)(trained, net, x.astype(kind), jnp.arange(32) % 10)
+                      for kind in ("float32", dtype))  # fmt: skip
     for exact, found in zip(jax.tree.leaves(right), jax.tree.leaves(rounded), strict=True):
         assert found.dtype == jnp.float32
         assert np.linalg.norm(found - exact) < least * np.linalg.norm(exact)
-    outputs = np.asarray(abrelu._outputs(trained, net, x.astype(jnp.bfloat16)))
-    assert np.any(outputs != outputs.astype(jnp.bfloat16).astype(np.float32))  # the read-out is not rounded
+    outputs = np.asarray(abrelu._outputs(trained, net, x.astype(dtype)))
+    assert np.any(outputs != outputs.astype(dtype).astype(np.float32))  # the read-out is not rounded
 
 
 def test_an_order_has_every_row_at_most_once():

@@ -121,6 +121,9 @@ def test_kernels_that_fail_are_reported(tmp_path):
     assert rows[-1]["NNGP, %"] == "constant"
     assert rows[0]["images"] == "39 of 4 x 4"
     assert {row["activation"] for row in rows[1:3]} == {"ReLU", "ReLU*"}
+    other = runs[1] | {"config": runs[1]["config"] | {"dtype": "float32", "penalties": [1e-3, 1.0]}}
+    names = {row["activation"] for row in activations.table([*runs, other])}
+    assert "ReLU, float32, penalties from 0.001" in names  # runs of two grids or dtypes stay apart
     path = tmp_path / "a.svg"
     study.save_figure(activations.SHOWN, runs, path)
     text = path.read_text()

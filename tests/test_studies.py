@@ -72,6 +72,7 @@ def test_a_study_goes_on_after_a_kill(tmp_path, capsys):
     assert [run["square"] for run in runs] == [0, 1, 4, 9, 16]
     assert json.loads(out.read_text())["runs"] == runs
     assert {"device", "versions", "cores"} <= set(runs[0])
+    assert runs[0]["versions"]["widelimit"].startswith(wl.__version__)  # and the commit, in a clone
 
 
 def test_values_of_tables_are_spoken_alike():
@@ -213,6 +214,9 @@ def test_a_report_has_every_experiment(tmp_path):
     assert "NVIDIA H200, 16 cores" in text
     assert "80.76" in text
     assert "1 runs on cpu, 2 cores" in text
+    both = page({"quadrature": [runs[0], runs[0] | {"device": "gpu", "digest": "b"}]})  # two devices are not mixed
+    assert both.count("<svg") == both.count("<h3>On ") == 2
+    assert "<h3>" not in text
     add_run(files[0], runs[0] | {"experiment": "unknown", "digest": "b"})
     twice = CliRunner().invoke(app, ["report", str(files[0]), str(files[0]), "--out", str(out)])
     assert "1 runs of quadrature, and left out 1 of unknown, which has no section" in twice.stdout

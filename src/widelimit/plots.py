@@ -336,7 +336,9 @@ def _training_panels(
 ) -> None:
     seeds = max(len(own.by_epoch) for own in trained.values())
     ended = {name: own for name, own in trained.items() if len(own.by_epoch)}
-    for (name, own), dash in zip(ended.items(), DASHES, strict=False):
+    for (name, own), dash in zip(trained.items(), DASHES, strict=False):
+        if name not in ended:
+            continue
         epochs, count = np.arange(1, own.by_epoch.shape[1] + 1), len(own.by_epoch)
         label = name if count == seeds else f"{name}, {count} of {count + own.diverged} seeds"
         top.plot(epochs, own.by_epoch.mean(0), color=hues[name], linestyle=dash, linewidth=1.8, label=label)
@@ -350,7 +352,8 @@ def _training_panels(
             bottom.plot(np.full(len(found), i + shift), found, mark, color=hues[name], alpha=0.45, markersize=5)
             bottom.plot([i + shift - 0.08, i + shift + 0.08], [found.mean()] * 2, color=hues[name], linewidth=2.5)
         bottom.plot([], [], mark, color="0.4", markersize=5, label=kind)
-    _label(top, f"{size}\nmean over seeds ({seeds}), and all of them as a band", "epoch", "test accuracy")
+    shown = f"mean over seeds ({seeds}), and all of them as a band" if ended else "all seeds diverged"
+    _label(top, f"{size}\n{shown}", "epoch", "test accuracy")
     _label(bottom, "Every seed, and the mean as a bar", "", "test accuracy")
     if ended:
         top.legend(frameon=False, loc="best", ncols=2)

@@ -140,12 +140,12 @@ def _finite(value: Any) -> float | None:
     return float(f"{float(value):.4g}") if np.isfinite(value) else None
 
 
-def optimiser(total: int, start: float = RATE) -> Any:
-    """The paper's, for so many steps, with this rate at the start."""
+def optimiser(total: int) -> Any:
+    """The paper's, for so many steps."""
     with needed("experiments"):
         import optax
 
-    rate = optax.cosine_decay_schedule(start, total)
+    rate = optax.cosine_decay_schedule(RATE, total)
     return optax.chain(optax.add_decayed_weights(DECAY), optax.sgd(rate, MOMENTUM, nesterov=True))
 
 
@@ -256,11 +256,12 @@ def _ended(runs: Sequence[Run]) -> list[Run]:
 
 
 def _slopes(name: str, runs: Sequence[Run]) -> str:
-    """On either side of 0; those trained for every layer, as means over the seeds that did not diverge."""
+    """On either side of 0; those trained for every layer, from the least to the largest of the seeds that did not diverge."""
     act = ACTIVATIONS[name]
     if isinstance(act, LeakyRelu):
-        found = [run["slopes"] for run in _ended(runs)]
-        return f"trained: {', '.join(f'{slope:.2f}' for slope in np.mean(found, axis=0))}; 1" if found else ""
+        by_layer = zip(*(run["slopes"] for run in _ended(runs)), strict=True)
+        spans = [f"{min(own):.2f}" + f" to {max(own):.2f}" * (len(own) > 1) for own in by_layer]
+        return f"trained: {', '.join(spans)}; 1" if spans else ""
     return f"{act.a:.4f}, {act.b:.4f}" if isinstance(act, ABRelu) else ""
 
 

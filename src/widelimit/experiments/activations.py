@@ -79,7 +79,7 @@ BY_NODES = "ReLU", "GELU", "RBF(1/2)", "erf", "tanh", "sigmoid"
 FLAT = "sigmoid-like", "sigmoid", "softplus"  # after some layers float32 cannot tell their kernels from constants
 WITHOUT_FORM = "ELU", "tanh", "sigmoid", "SELU", "softplus", "SiLU", "Mish", "hard tanh", "softsign"
 CLOSED = tuple(name for name in ACTIVATIONS if name not in WITHOUT_FORM)
-MOST = *CLOSED, "ELU", "tanh", "sigmoid"  # of the paper's names without a form; each more takes long to compile
+MOST = *CLOSED, "ELU", "tanh", "sigmoid"  # three of the paper's without a closed form: each takes long to compile
 # Duals for a pair of images: CV8 512 and Myrtle-5 8,500 with 8 x 8 pixels, Myrtle-5 two million with 32 x 32. By nodes, one
 # dual is 272 values of f.
 SMALL = {"FC1": MOST, "CV8": CLOSED, "Myrtle-5": CLOSED}
@@ -214,14 +214,15 @@ def draw(runs: Sequence[Run]) -> Any:
 
 
 def _ranked(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:
-    """The latest runs of every network and size by name, those with the best NTK first and those without one last."""
+    """The last runs of every network and size by name, those with the best NTK first and those without one last."""
     found: dict[tuple[str, int, int, int], dict[str, Run]] = {}
     for run in runs:
         config = run["config"]
         size = config["network"], config["pixels"], config["train"], config["test"]
         label, own = config["activation"] + ("" if config["nodes"] is None else "*"), found.setdefault(size, {})
-        if label in own and own[label]["config"]["dtype"] != config["dtype"]:
-            label += f", {config['dtype']}"
+        other = own[label]["config"] if label in own else config
+        label += f", {config['dtype']}" * (other["dtype"] != config["dtype"])
+        label += f", penalties from {min(config['penalties']):g}" * (other["penalties"] != config["penalties"])
         own[label] = run
     order = list(NETWORKS)
     return {

@@ -37,8 +37,6 @@ from .study import Parser, Shown, save_figure
 GAUSSIAN = "exp_normalized"
 SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
 HELD_OUT = 5000
-SMALL = {"features": (512,), "train": 2000, "test": 1000}
-FULL = {"features": (16_384,), "train": 50_000, "test": 10_000}
 HOUR = 3600.0
 # of the paper: seconds of an A100, accuracy, and how that is written
 PUBLISHED = {
@@ -150,6 +148,10 @@ class Config:
         settled = replace(self, dtype=self.resolved_dtype, held_out=self.resolved_held_out)
         pairs = product(self.features, self.seeds)
         return [replace(settled, features=(m,), seeds=(seed,)) for m, seed in pairs]
+
+
+SMALL = {"features": (512,), "train": 2000, "test": 1000}
+FULL = {"features": (16_384,), "train": Config.train, "test": Config.test}  # the paper's size
 
 
 @lru_cache
@@ -411,13 +413,13 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add("--sketch", default=plain.sketch, metavar="KIND",
         help=f"{', '.join(SKETCHES[:-1])} or {SKETCHES[-1]} (%(default)s)")  # fmt: skip
     add("--degree", type=int, help="of powers, cosine or polysketch (8; cosine 12)")
-    add("--features", type=int, nargs="+", metavar="M", help=f"one or several numbers ({_sizes('features')})")
+    add("--features", type=int, nargs="+", metavar="M", help="one or several numbers (512; with --full 16384)")
     add("--flips", action="store_true", help="a kernel that an image and its mirror image share")
     add("--exact-last", action="store_true", help="features up to the second pool, the exact kernel of the last stage")
     add("--channels", type=int, metavar="C", help="turn the features into so many for the exact last stage (all)")
     add("--seeds", type=int, nargs="+", default=plain.seeds, metavar="SEED", help="one or several (0)")
-    add("--train", type=int, metavar="N", help=f"training images ({_sizes('train')})")
-    add("--test", type=int, metavar="N", help=f"test images ({_sizes('test')})")
+    add("--train", type=int, metavar="N", help="training images (2000; with --full 50000)")
+    add("--test", type=int, metavar="N", help="test images (1000; with --full 10000)")
     add("--held-out", type=int, metavar="N", help="training images that choose the penalty (5000, or a tenth)")
     add("--penalties", type=float, nargs="+", default=plain.penalties, metavar="P",
         help="shares of the mean diagonal of the centred kernel (1e-7 to 1)")  # fmt: skip
@@ -427,12 +429,6 @@ def parser(prog: str) -> argparse.ArgumentParser:
     add("--batch", type=int, metavar="N", help="images at a time (by memory)")
     add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
     return made
-
-
-def _sizes(name: str) -> str:
-    """What a number is where it is not given."""
-    small, full = (size[name][0] if name == "features" else size[name] for size in (SMALL, FULL))
-    return f"{small}; with --full {full}"
 
 
 def run_command(arguments: Sequence[str], prog: str) -> None:

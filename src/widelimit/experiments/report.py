@@ -1,6 +1,6 @@
 """One page of all results: `widelimit report FILE... --out report.html`, which needs nothing beside it.
 
-Each experiment has what the paper says, a table, a figure, and what machines and versions its runs are of.
+Each experiment has what the paper says, and for each device a table, a figure, and what machines and versions its runs are of.
 """
 
 from collections import Counter
@@ -65,13 +65,22 @@ def _read(file: Path) -> list[Run]:
 
 
 def _section(shown: Shown, runs: Sequence[Run]) -> str:
-    drawn = StringIO()
-    shown.draw(runs).savefig(drawn, format="svg")
-    picture = drawn.getvalue()
+    """What the paper says, and for each device a table and a figure: runs of two are no trials or seeds of each other."""
+    devices = list(dict.fromkeys(run["device"] for run in runs))
+    found = []
+    for device in devices:
+        own = [run for run in runs if run["device"] == device]
+        drawn = StringIO()
+        shown.draw(own).savefig(drawn, format="svg")
+        picture = drawn.getvalue()
+        heading = f"<h3>On {escape(device)}</h3>\n" if len(devices) > 1 else ""
+        found.append(
+            f"{heading}{_table(shown.table(own))}\n<div class='wide'>{picture[picture.index('<svg') :]}</div>\n"
+            f"<p class='of'>{escape(_origin(own))}</p>\n"
+        )
     return (
         f"<h2 id='{shown.name}'>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n"
-        f"<p class='of'>By <code>widelimit reproduce {shown.name}</code>.</p>\n{_table(shown.table(runs))}\n"
-        f"<div class='wide'>{picture[picture.index('<svg') :]}</div>\n<p class='of'>{escape(_origin(runs))}</p>\n"
+        f"<p class='of'>By <code>widelimit reproduce {shown.name}</code>.</p>\n{''.join(found)}"
     )
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import shutil
+import subprocess
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -18,6 +20,7 @@ from ..tiles import device_memory
 _FORMAT = 1
 _NEEDED = {"experiment", "digest", "config", "device"}
 _SUFFIXES = ".png", ".svg", ".pdf"
+_PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
 
 
 def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
@@ -53,16 +56,27 @@ def device() -> str:
     return jax.devices()[0].device_kind
 
 
-PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
-
-
 def machine() -> dict[str, Any]:
     """What the run ran on."""
     return {
-        "device": device(), "processor": _processor(), "cores": os.cpu_count(), "memory": memory(),
-        "versions": {"widelimit": __version__, "python": platform.python_version(),
-                     **{name: version(name) for name in PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))}},
+        "device": device(), "processor": _processor(), "cores": os.cpu_count(), "memory": memory(), "versions": _versions(),
     }  # fmt: skip
+
+
+@lru_cache
+def _versions() -> dict[str, str]:
+    """Those of the packages that are there, and of this one the commit too where it runs from a clone."""
+    installed = {name: version(name) for name in _PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))}
+    return {"widelimit": __version__ + _commit(), "python": platform.python_version(), **installed}
+
+
+def _commit() -> str:
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists() or (git := shutil.which("git")) is None:
+        return ""
+    asked = [git, "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return f"+{found.stdout.strip()}" if found.returncode == 0 else ""
 
 
 @lru_cache

@@ -62,7 +62,7 @@ def reproduce(
     known = {run["digest"]: run for run in read_runs(out)}
     given = () if data is None else (data,)
     seen = [digest(*images[:4]) for images in given]
-    wanted = {named(study, config, *seen): config for config in study.settings(full)}
+    wanted = {digest_of(study, config, *seen): config for config in study.settings(full)}
     left = [name for name in wanted if name not in known]
     if len(left) < len(wanted):
         say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
@@ -88,7 +88,7 @@ def reproduce(
     return [known[name] for name in wanted]
 
 
-def named(study: Study, config: dict[str, Any], *seen: str) -> str:
+def digest_of(study: Study, config: dict[str, Any], *seen: str) -> str:
     """The digest of a run on this device: of its settings, and of the images that it sees."""
     return digest(study.name, json.dumps(config, sort_keys=True), device(), *seen)
 
