@@ -1,6 +1,6 @@
 # On a machine with Python 3.11 or later and make, nothing else is needed: each target makes its own virtual environment.
 PYTHON ?= python3
-VENV := .venv
+VENV := .venv-dev
 OLDEST := .venv-oldest
 JOBS ?= 2
 

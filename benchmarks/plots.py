@@ -9,7 +9,7 @@ widths-h200.png  Figure 2 of the paper at its size: scale 0.5 is of `reproduce c
 others        what OF_RESULTS names
 """
 
-import sys
+import argparse
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -179,7 +179,12 @@ PLOTS = {"readings": readings, "digits": digits} | {
 }
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    target.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:] or PLOTS:
-        PLOTS[name](target)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("docs/images"))
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(PLOTS))
+    given = parser.parse_args()
+    if unknown := [name for name in given.names if name not in PLOTS]:
+        parser.error(f"there is no plot {', '.join(unknown)}; there are {', '.join(PLOTS)}")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for name in given.names or PLOTS:
+        PLOTS[name](given.folder)

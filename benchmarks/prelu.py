@@ -1,10 +1,11 @@
-"""Why PReLU diverges where the others do not: the first steps of `widelimit reproduce abrelu --full`, on any device.
+"""Why PReLU diverges where others do not: the start and first steps of `widelimit reproduce abrelu --full`, on any device.
 
     python benchmarks/prelu.py --cifar FOLDER [--steps 100]
 
-Myrtle-5 of the paper's size with three seeds: in float32; in bfloat16, as in the experiment; with slopes that stay at 1/4;
-and with half of the rate for the slopes. A row has the first step whose loss is no number, the largest loss before it and the
-slopes where it was largest.
+Myrtle-5 of the paper's size with three seeds. First, for every activation, the largest curvature of the loss of the first batch
+before any step, by power iteration, beside the most with which such steps do not grow (see `LIMIT`). Then PReLU's first steps:
+in float32; in bfloat16, as in the experiment; with slopes that stay at 1/4; and with half of the rate. A row has the first
+step whose loss is no number, the largest loss before it and the slopes where it was largest.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import argparse
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from widelimit.data import cifar10
 from widelimit.experiments import abrelu
@@ -21,8 +23,12 @@ CASES = {  # dtype, and the rates of weights and of slopes as shares of the pape
     "float32": ("float32", 1, 1),
     "bfloat16, as in the experiment": ("bfloat16", 1, 1),
     "slopes stay at 1/4": ("float32", 1, 0),
-    "half of the rate for slopes": ("float32", 1, 0.5),
+    "half of the rate": ("float32", 0.5, 0.5),
 }
+# On a parabola of curvature h, Nesterov's steps of rate r and momentum p are x'' = (1 - r h) ((1 + p) x' - p x). They grow
+# where a root of z^2 - (1 - r h) ((1 + p) z - p) is beyond -1, which is 1 + (1 - r h) (1 + 2 p) < 0.
+LIMIT = (2 + 2 * abrelu.MOMENTUM) / (abrelu.RATE * (1 + 2 * abrelu.MOMENTUM))
+ITERATIONS = 12
 
 
 TOTAL = 60 * (45_000 // 64)  # steps of the run whose results are in benchmarks/results
@@ -53,6 +59,26 @@ def first_steps(x, y, config, steps, of_weights, of_slopes):
     return losses, np.array(slopes), False
 
 
+@jax.jit
+def curved(net, trained, along, x, y):
+    """The Hessian of the loss times a direction."""
+    return jax.jvp(lambda at: jax.grad(abrelu.mean_square)(at, net, x, y), (trained,), (along,))[1]
+
+
+def curvature(x, y, config):
+    """The largest eigenvalue of the Hessian of the first batch's loss, by power iteration from its gradient."""
+    net, trained, key_orders = abrelu.start(config, x.shape[1:], int(y.max()) + 1)
+    (rows, *_) = abrelu.shuffled(jax.random.fold_in(key_orders, 0), len(x), config["batch"])
+    along, found = jax.grad(abrelu.mean_square)(trained, net, x[rows], y[rows]), 0.0
+    for _ in range(ITERATIONS):
+        size = optax.global_norm(along)
+        along = jax.tree.map(lambda part, size=size: part / size, along)
+        image = curved(net, trained, along, x[rows], y[rows])
+        found = float(sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (along, image)), strict=True)))
+        along = image
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cifar", required=True, metavar="FOLDER")
@@ -61,7 +87,11 @@ def main():
     config = next(c for c in abrelu.settings(True) if c["activation"] == "PReLU")
     images, y = abrelu.whitened_images(cifar10(given.cifar), config)
     images, y = images[: config["train"]], y[: config["train"]]
-    print(f"{'case':30} seed  diverges at  largest loss  at step  slopes there", flush=True)
+    print(f"largest curvature at the start (limit {LIMIT:.1f}), seeds {', '.join(map(str, SEEDS))}", flush=True)
+    for name in abrelu.ACTIVATIONS:
+        found = [curvature(images, y, config | {"activation": name, "seed": seed}) for seed in SEEDS]
+        print(f"{name:30} {', '.join(f'{value:.1f}' for value in found)}", flush=True)
+    print(f"\n{'case':30} seed  diverges at  largest loss  at step  slopes there", flush=True)
     for name, (dtype, *rates) in CASES.items():
         x = images.astype(dtype)
         for seed in SEEDS:

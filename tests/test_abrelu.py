@@ -156,7 +156,7 @@ def test_what_diverged_is_counted_and_in_no_mean(runs, tmp_path):
     lost = [runs[0] | wild | {"config": runs[0]["config"] | {"seed": seed}} for seed in (1, 2)]
     (row,) = abrelu.table([runs[0], *lost])
     assert (row["seeds"], row["diverged"]) == (3, 2)
-    assert row["last epoch, %"] == f"{100 * runs[0][abrelu.LAST]:.2f}"
+    assert row["last epoch, %"] == f"{100 * runs[0][abrelu.LAST]:.2f} (1 of 3 seeds)"
     assert row["slopes"].endswith(f"{runs[0]['slopes'][3]:.2f}; 1")
     (none,) = abrelu.table(lost)
     assert (none["diverged"], none["last epoch, %"], none["slopes"]) == (2, "", "")
@@ -178,8 +178,12 @@ def test_images_are_averaged(data):
     np.testing.assert_array_equal(images.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
     with pytest.raises(ValueError, match=r"4 x 4 pixels .* 3 x 3.*divisor"):
         images.averaged(x, 3)
-    with pytest.raises(ValueError, match="1040 images to train are asked for, and the data has 232"):
-        abrelu.compute(TINY | {"activation": "ReLU", "train": 1000}, data)
+    for train, message in (
+        (1000, "1000 images to train are asked for, and the data has 232"),
+        (200, "--train 200 and the 40 images held out are more than the 232 of the data. Give 192 or fewer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            abrelu.compute(TINY | {"activation": "ReLU", "train": train}, data)
 
 
 def test_without_optax(data, monkeypatch):

@@ -103,8 +103,8 @@ def test_figures_of_the_paper_are_those_of_the_runs():
         assert accuracies[place] in told, place
     found = [row for row in activations.table(read_runs(results / "activations-h200.json")) if row["network"] == "CV8"]
     known = [row for row in found if "±" in row["NTK, %"] and row["activation"] != "Gabor"]
-    assert f"| CV8 | {' | '.join(row['activation'] for row in known)} |" in told
-    assert f"| | {' | '.join(row['NTK, %'].partition(' ±')[0] for row in known)} |" in told
+    for row in known:
+        assert f"| {row['activation']} | {row['NTK, %'].partition(' ±')[0]} |" in told
     for row in tabular.table(read_runs(results / "tabular-cpu.json")):
         if row["data"] in ("Friedman, 10,000 rows", "Friedman, 100,000 rows") and row["method"] != tabular.LINEAR:
             assert f"{row['score, %'] / 100:.3f}" in paper.partition("## Tables")[2], row

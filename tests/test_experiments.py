@@ -225,14 +225,24 @@ def test_seeds_are_summed_up_by_what_was_computed():
         return {"config": config, "device": "cpu", "accuracy": accuracy, "penalty": 0.1, ON_TEST: {"accuracy": accuracy},
                 "seconds": {"preprocessing": accuracy, "all": 5 + accuracy}}  # fmt: skip
 
-    runs = [run(0.5), run(0.7, penalties=[0.1]), run(0.9, seeds=[1]), run(0.1, dtype="bfloat16"), run(0.2, held_out=9)]
+    runs = [
+        run(0.5),
+        run(0.7),
+        run(0.9, seeds=[1]),
+        run(0.1, dtype="bfloat16"),
+        run(0.2, held_out=9),
+        run(0.3, penalties=[0.1]),
+    ]
     found = cifar10.summaries(runs)
+    asked = "3 penalties from 0.001 to 1, "
     assert {name.partition("train 60, test 20, ")[2]: points[0]["seeds"] for name, points in found.items()} == {
-        "float32 (cpu)": 2, "bfloat16 (cpu)": 1, "held out 9, float32 (cpu)": 1,
+        f"{asked}float32 (cpu)": 2, f"{asked}bfloat16 (cpu)": 1, f"held out 9, {asked}float32 (cpu)": 1,
+        "1 penalties from 0.1 to 0.1, float32 (cpu)": 1,
     }  # fmt: skip
-    (both,) = next(points for name, points in found.items() if "60, test 20, float32" in name)
+    (both,) = next(points for name, points in found.items() if f"60, test 20, {asked}float32" in name)
     assert both["accuracy"] == pytest.approx(0.8)  # of one seed the latest
-    assert both["at edge"] == 1  # that of the only penalty of its run
+    (alone,) = next(points for name, points in found.items() if "1 penalties" in name)
+    assert (both["at edge"], alone["at edge"]) == (0, 1)  # that of the only penalty of its run
     assert (both["seconds"], both["slowest"]) == pytest.approx((5, 5))  # after preprocessing
 
 

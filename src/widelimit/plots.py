@@ -162,7 +162,7 @@ def accuracy_against_time(series: Mapping[str, Sequence[Timed]], published: Mapp
     figure = Figure(figsize=(10, 6 + 0.25 * len(series)), layout="constrained")
     FigureCanvasAgg(figure)
     panel = figure.subplots()
-    for (name, points), hue, mark in zip(series.items(), cycle(HUES), cycle("osD^vP"), strict=False):
+    for (name, points), hue, mark in zip(series.items(), cycle(HUES), cycle("osD^vPX"), strict=False):
         seconds, accuracies = [p.seconds for p in points], [p.accuracy for p in points]
         panel.errorbar(
             seconds, accuracies, [p.spread for p in points], fmt=mark, linestyle="-", color=hue, capsize=3, label=name
@@ -212,7 +212,7 @@ def accuracy_by_features(
     title: str,
 ) -> Figure:
     """Test accuracy against the number of features, and the dual kernels of the activations in the same hues."""
-    figure = Figure(figsize=(12, 5.2 + 0.13 * len(lines)), layout="constrained")
+    figure = Figure(figsize=(12, 5.2 + 0.2 * len(lines)), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     for line in lines:
@@ -237,7 +237,8 @@ def accuracy_by_features(
     _label(right, "Dual kernels", "cosine c", "k(c) / k(1)")
     right.legend(frameon=False)
     figure.suptitle(title)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    columns = 2 if max(map(len, left.get_legend_handles_labels()[1])) < 60 else 1
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
@@ -380,7 +381,7 @@ def ranked_accuracies(panels: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     tallest = max(map(len, panels.values()))
-    figure = Figure(figsize=(max(4.6 * columns, 7), (0.22 * tallest + 1.2) * rows + 0.8), layout="constrained")
+    figure = Figure(figsize=(max(4.6 * columns, 7), (0.22 * tallest + 1.2) * rows + 1.2), layout="constrained")
     FigureCanvasAgg(figure)
     marks: dict[str, Any] = {}
     grid = figure.subplots(rows, columns, squeeze=False).ravel()

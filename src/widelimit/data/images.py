@@ -118,7 +118,8 @@ def _home(folder: Folder) -> Path:
             import pooch
     except ImportError as error:
         raise ImportError(
-            f"No folder is given with the data, `folder` or --data FOLDER, and that of downloads takes a package: {error}"
+            "No folder with the images is given. Name it: `folder`, or --data FOLDER. (Downloaded ones are found, and fetched, "
+            f"by a package: {error})"
         ) from error
     return Path(pooch.os_cache("widelimit"))
 

@@ -156,7 +156,12 @@ def whitened_images(data: Images, config: dict[str, Any]) -> tuple[Array, Array]
 
 @latest
 def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
-    check_enough(data, train + held_out, test)
+    check_enough(data, train, test)
+    if train + held_out > len(data.x_train):
+        raise ValueError(
+            f"--train {train} and the {held_out} images held out are more than the {len(data.x_train)} of the data. Give "
+            f"{len(data.x_train) - held_out} or fewer."
+        )
     held = slice(len(data.x_train) - held_out, None)
     x = np.concatenate([data.x_train[:train], data.x_train[held], data.x_test[:test]])
     y = np.concatenate([data.y_train[:train], data.y_train[held], data.y_test[:test]])
@@ -243,6 +248,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for kind in KINDS:
             found = [100 * run[kind] for run in ended]
             spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
+            spread += f" ({len(found)} of {len(own)} seeds)" if len(found) < len(own) else ""
             row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}" if found else ""
         fixed = not isinstance(ACTIVATIONS[name], LeakyRelu)  # the dual of one that is trained is not that at the start
         off = f"{own[0]['off_gaussian']:.4f}" if fixed else ""

@@ -206,11 +206,10 @@ def draw(runs: Sequence[Run]) -> Any:
                     for name in reversed(READINGS)}
             for label, run in rows.items()
         }  # fmt: skip
-    said = " (hollow: the least or the largest penalty was chosen)"
-    bounded = any(_bound(run, name) for run in runs for name in READINGS)
-    return ranked_accuracies(
-        panels, f"CIFAR-10 by activation{said * bounded}; bars are a standard error, * is by Gauss-Hermite nodes"
-    )
+    title = "CIFAR-10 by activation\nbars: a standard error; *: by Gauss-Hermite nodes"
+    if any(_bound(run, name) for run in runs for name in READINGS):
+        title += "\nhollow: the least or the largest penalty was chosen"
+    return ranked_accuracies(panels, title)
 
 
 def _ranked(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:

@@ -32,7 +32,7 @@ from ..resumed import digest
 from . import main
 from .images import check_enough, features_of, latest, rows_of_kernel, seconds_since, whitened
 from .results import add_run, check_paths, device, machine, memory, read_runs
-from .study import Parser, Shown, save_figure
+from .study import Parser, Shown, save_figure, written
 
 GAUSSIAN = "exp_normalized"
 SKETCHES = "auto", "random_weights", "powers", "cosine", "polysketch"
@@ -290,15 +290,18 @@ def _plain(found: HeldOut) -> dict[str, list[float | None]]:
 
 
 def named_settings(config: dict[str, Any]) -> str:
-    """A configuration without features, seed and penalties, in words."""
+    """A configuration without features and seed, in words."""
     gaussian = f"normalised Gaussian, scale {config['scale']:g}"
-    parts = [f"Myrtle{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
+    parts = [f"Myrtle-{config['depth']}", gaussian if config["activation"] == GAUSSIAN else config["activation"]]
     parts += [config["kernel"].upper()] + ["flips"] * config["flips"] + ["last stage exact"] * config["exact_last"]
     parts += [f"sketch {config['sketch']}"] * (config["sketch"] != "auto")
     plain = asdict(Config()) | {"held_out": _usual_held_out(config["train"])}
     for name in ("degree", "channels", "train", "test", "held_out", "regularization", "kept"):
         if config[name] != plain[name]:
             parts.append(f"{name.replace('_', ' ')} {config[name]:,}" if name in _COUNTS else f"{name} {config[name]}")
+    if tuple(config["penalties"]) != Config.penalties:
+        least, largest = min(config["penalties"]), max(config["penalties"])
+        parts.append(f"{len(config['penalties'])} penalties from {least:g} to {largest:g}")
     return ", ".join([*parts, config["dtype"]])
 
 
@@ -323,9 +326,7 @@ def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
     found: dict[str, list[dict[str, Any]]] = {}
     for key, every in _grouped(runs, lambda run: (settings(run), run["config"]["features"][0])):
-        group = list(
-            {run["config"]["seeds"][0]: run for run in every}.values()
-        )  # of one seed the latest, whatever its penalties
+        group = list({run["config"]["seeds"][0]: run for run in every}.values())
         accuracies, seconds = ([run[part] for run in group] for part in ("accuracy", "seconds"))
         times = [s["all"] - s["preprocessing"] for s in seconds]
         edges = sum(at_edge(run["penalty"], run["config"]["penalties"]) for run in group)
@@ -442,6 +443,7 @@ def run_command(arguments: Sequence[str], prog: str) -> None:
     data = cifar10(given.data, given.download)
     shown = sys.stderr.isatty() and not given.json
     runs = reproduce(config, data, given.out, given.plot, given.batch, shown, lambda line: print(line, file=sys.stderr))
+    print(written(given.out, given.plot), file=sys.stderr)
     if given.json:
         print(json.dumps(runs))
         return

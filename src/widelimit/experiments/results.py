@@ -30,11 +30,16 @@ def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
         return []
     try:
         found = json.loads(path.read_text())
-        if found["widelimit"] != _FORMAT or not all(set(run) >= _NEEDED for run in found["runs"]):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
+        if not isinstance(found, dict) or not {"widelimit", "runs"} <= set(found):
+            raise ValueError("it does not say its format and its runs")
+        if found["widelimit"] != _FORMAT:
+            raise ValueError(f"it is of format {found['widelimit']}, and this widelimit reads {_FORMAT}")
+        for place, run in enumerate(found["runs"]):
+            if missing := _NEEDED - set(run):
+                raise ValueError(f"run {place} lacks {', '.join(sorted(missing))}")
+    except (ValueError, TypeError) as error:
         raise ValueError(
-            f"{path}: is no file of results that this widelimit can read. Give another name, or move it away."
+            f"{path}: is no file of results that this widelimit can read ({error}). Give another name, or move it away."
         ) from None
     return found["runs"]
 

@@ -112,11 +112,26 @@ def complete(study: Shown, runs: Sequence[Run]) -> Iterator[None]:
     """Around what shows runs of files that may have been written by others: one error for whatever they lack."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except _LACKING as error:
+        lacking = [f"{run['digest'][:12]}..." for run in runs if not _shows(study, run)]
+        which = f" with the digest {', '.join(lacking)}" if lacking else ""
         raise ValueError(
-            f"One of {len(runs)} runs of {study.name} in the files has not all that it should have ({error!r}). Take it out, "
-            "or compute into another file."
+            f"One of {len(runs)} runs of {study.name} in the files{which} has not all that it should have ({error!r}). Take it "
+            "out, or compute into another file."
         ) from error
+
+
+_LACKING = KeyError, TypeError, ValueError, IndexError, AttributeError
+
+
+def _shows(study: Shown, run: Run) -> bool:
+    """Whether a run has, by itself, what tables and figures show."""
+    try:
+        study.table([run])
+        study.draw([run])
+    except _LACKING:
+        return False
+    return True
 
 
 class Parser(argparse.ArgumentParser):
@@ -154,12 +169,18 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     runs = reproduce(study, given.full, given.out, data, shown, lambda line: print(line, file=sys.stderr))
     if given.plot:
         save_figure(study, runs, given.plot)
+    print(written(given.out, given.plot), file=sys.stderr)
     if given.json:
         print(json.dumps(runs))
         return
     with complete(study, runs):
         rows = study.table(runs)
     print(f"{study.title}\n{study.claim}\n\n{as_text(rows)}")
+
+
+def written(out: Path, plot: Path | None) -> str:
+    """Where the results are."""
+    return f"Runs are in {out}{f', and their figure in {plot}' if plot else ''}."
 
 
 def _changed(study: Study, values: Mapping[str, int | None]) -> Study:
