@@ -28,10 +28,8 @@ CASES = {  # dtype, and the rates of weights and of slopes as shares of the pape
 # On a parabola of curvature h, Nesterov's steps of rate r and momentum p are x'' = (1 - r h) ((1 + p) x' - p x). They grow
 # where a root of z^2 - (1 - r h) ((1 + p) z - p) is beyond -1, which is 1 + (1 - r h) (1 + 2 p) < 0.
 LIMIT = (2 + 2 * abrelu.MOMENTUM) / (abrelu.RATE * (1 + 2 * abrelu.MOMENTUM))
-ITERATIONS = 12
-
-
-TOTAL = 60 * (45_000 // 64)  # steps of the run whose results are in benchmarks/results
+ITERATIONS = 12  # of the power iteration
+TOTAL = 60 * (45_000 // 64)  # steps of the runs in benchmarks/results
 
 
 @jax.jit
