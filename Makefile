@@ -27,7 +27,7 @@ $(OLDEST)/ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/ready
-	$(VENV)/bin/python -m widelimit.demo
+	$(VENV)/bin/python -m widelimit.reproduce.demo
 
 test: lint docs check oldest
 
@@ -35,6 +35,7 @@ lint: $(VENV)/ready
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 
 # Nearly all of the time is compilation. Without LLVM's optimisations and XLA's emitters of fusions, which change results in
 # their last digits only, it takes half; the tests of the last digits are compiled as users' programs are.

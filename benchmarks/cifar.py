@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from widelimit.data import cifar10
+from widelimit.datasets import cifar10
 from widelimit.estimators import ZCA, ImageNormalizer
 
 

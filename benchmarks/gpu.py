@@ -6,7 +6,7 @@
 features for several widths, the operations and bytes counted, and their share of the peaks. `exact` prints microseconds a
 pair of the exact Myrtle-5 kernel of 32x32x3 images, and what 60,000 images would take; `tail` nanoseconds a pair of the last
 stage alone, on features of 8x8 pixels. Results are compared with float64 on the CPU. `accuracy` runs the settings of
-docs/cifar10.md by `widelimit.experiments.cifar10`, with three seeds each, and `choices` those that led to them, on 10,000
+docs/cifar10.md by `widelimit.reproduce.cifar10`, with three seeds each, and `choices` those that led to them, on 10,000
 training images and scored on others; a run that is in the file --out is not run again.
 Without a part named, features, exact and tail run. Without a GPU everything runs too, in minutes, if it is small:
 
@@ -26,10 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import widelimit as wl
-from widelimit.data import Images, cifar10
-from widelimit.device_ridge import at_edge
-from widelimit.experiments.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
-from widelimit.experiments.timing import of_pairs, pair_count, seconds
+from widelimit.datasets import Images, cifar10
+from widelimit.regression.device import at_edge
+from widelimit.reproduce.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
+from widelimit.reproduce.timing import of_pairs, pair_count, seconds
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
 WIDTHS = 4096, 8192, 16384, 32768

@@ -18,13 +18,13 @@ import jax
 import numpy as np
 
 import widelimit as wl
-from widelimit.data import cifar10
-from widelimit.device_ridge import chosen_on_held_out, feature_path, scored
-from widelimit.experiments.images import averaged, features_of, whitened
-from widelimit.experiments.results import add_run, device, machine, read_runs
-from widelimit.resumed import digest
-from widelimit.sketch.columns import Features
-from widelimit.sketch.random_weights import RandomWeights
+from widelimit.datasets import cifar10
+from widelimit.regression.device import chosen_on_held_out, feature_path, scored
+from widelimit.reproduce.images import averaged, features_of, whitened
+from widelimit.reproduce.results import add_run, device, machine, read_runs
+from widelimit.sketches.columns import Features
+from widelimit.sketches.random_weights import RandomWeights
+from widelimit.storage.files import digest
 
 PENALTIES = 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2
 KINDS = {

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-REPRODUCE = "-m", "widelimit.experiments"
+REPRODUCE = "-m", "widelimit.reproduce"
 SEEDS = "--seeds", "0", "1", "2"
 
 

@@ -22,10 +22,10 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
-from widelimit.experiments import widths
-from widelimit.experiments.cifar10 import GAUSSIAN, ON_TEST
-from widelimit.experiments.results import read_runs
-from widelimit.experiments.study import Shown, save_figure
+from widelimit.reproduce import widths
+from widelimit.reproduce.cifar10 import GAUSSIAN, ON_TEST
+from widelimit.reproduce.results import read_runs
+from widelimit.reproduce.study import Shown, save_figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -148,7 +148,7 @@ def finished(name: str) -> tuple[Shown, list[dict[str, Any]]]:
     if name == "widths-h200":
         return widths.SHOWN, widths_in_full()
     runs = [run for file in OF_RESULTS[name] for run in read_runs(RESULTS / f"{file}.json")]
-    return import_module(f"widelimit.experiments.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
+    return import_module(f"widelimit.reproduce.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
 
 
 def widths_in_full() -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from widelimit.data import cifar10
-from widelimit.experiments import abrelu
+from widelimit.datasets import cifar10
+from widelimit.reproduce import abrelu
 
 SEEDS = range(3)
 CASES = {  # dtype, and the rates of weights and of slopes as shares of the paper's

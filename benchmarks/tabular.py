@@ -36,8 +36,8 @@ from sklearn.svm import SVC
 
 import widelimit as wl
 from widelimit.estimators import NeuralKernelClassifier
-from widelimit.experiments import tabular
-from widelimit.experiments.tabular import (
+from widelimit.reproduce import tabular
+from widelimit.reproduce.tabular import (
     CACHE,
     GAUSSIAN,
     INNER,

@@ -16,8 +16,8 @@ from typing import Any
 log = logging.getLogger("mkdocs.hooks")
 # Whose names are for users. Those of `widelimit.activations` and `widelimit.layers` that are stand in `widelimit` too.
 PUBLIC = (
-    "widelimit", "widelimit.data", "widelimit.device_ridge", "widelimit.estimators", "widelimit.linear", "widelimit.nets",
-    "widelimit.nt", "widelimit.nt.predict", "widelimit.nt.stax", "widelimit.sketch",
+    "widelimit", "widelimit.datasets", "widelimit.estimators", "widelimit.linear", "widelimit.nets", "widelimit.nt",
+    "widelimit.nt.predict", "widelimit.nt.stax", "widelimit.regression.device", "widelimit.sketch",
 )  # fmt: skip
 COMMANDS = "<!-- commands -->"  # where the reference page of the command line has them
 _EXAMPLE = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
@@ -125,9 +125,9 @@ def _commands() -> str:
 
 def _options(experiment: str) -> list[str]:
     """Those of `widelimit reproduce NAME`, which has them from argparse."""
-    module = importlib.import_module(f"widelimit.experiments.{experiment.replace('-', '_')}")
+    module = importlib.import_module(f"widelimit.reproduce.{experiment.replace('-', '_')}")
     own = getattr(module, "parser", None)
-    parser = own("") if own else importlib.import_module("widelimit.experiments.study").parser(module.SHOWN, "")
+    parser = own("") if own else importlib.import_module("widelimit.reproduce.study").parser(module.SHOWN, "")
     return [
         f"| `{action.option_strings[-1]}` | {action.help % vars(action)} |"
         for action in parser._actions

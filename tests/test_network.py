@@ -9,7 +9,8 @@ import pytest
 
 import widelimit as wl
 from catalogue import ACTIVATIONS, NETWORKS
-from widelimit import activations, exact
+from widelimit import activations
+from widelimit.kernels import exact
 from widelimit.layers import Nonlinearity
 
 X = np.random.default_rng(0).normal(size=(6, 5))

@@ -4,7 +4,8 @@ A network is described once and read several ways: `net.kernel(x1, x2)` gives it
 `net.apply` the finite network itself.
 """
 
-from . import linear, nets, nt, sketch, stax
+from . import linear, nets, nt, stax
+from . import sketches as sketch
 from .activations import (
     ABRelu,
     Abs,
@@ -44,7 +45,7 @@ from .activations import (
     dual_slope,
     register,
 )  # fmt: skip
-from .exact import Kernels
+from .kernels.exact import Kernels
 from .layers import (
     AvgPool,
     Conv,

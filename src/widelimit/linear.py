@@ -21,11 +21,11 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array
 from scipy.optimize import minimize
 
-from .exact import kernel
-from .kernel_ridge import KernelPath, kernel_ridge
+from .kernels.exact import kernel
 from .network import Network
-from .precision import checked_inputs, common_arrays, in_own_precision
-from .ridge import (
+from .numerics.precision import checked_inputs, common_arrays, in_own_precision
+from .regression.kernel import KernelPath, kernel_ridge
+from .regression.sums import (
     FeaturePosterior,
     RidgePath,
     RidgeState,

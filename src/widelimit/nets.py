@@ -1,9 +1,9 @@
 """Ready-made networks. Each takes an activation, or the name of one, and the scales of its weights."""
 
 from .activations import Activation
-from .described import whole
 from .layers import AvgPool, Conv, Dense, Flatten, GlobalAvgPool
 from .network import Network, repeat, residual, serial
+from .storage.described import whole
 
 _MYRTLE = {5: (2, 1, 1), 7: (2, 2, 2), 10: (3, 3, 3)}
 

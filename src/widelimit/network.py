@@ -18,9 +18,10 @@ from jaxtyping import PRNGKeyArray
 
 from . import activations, layers
 from .activations import Activation, named, registered_name
-from .described import nested, plain, whole
-from .exact import Kernels, kernel
-from .finite import empirical_kernel
+from .features.feature_map import FeatureMap, chosen, feature_map, load_feature_map
+from .kernels.empirical import empirical_kernel
+from .kernels.exact import Kernels, kernel
+from .kernels.matrix import largest_side, parse_bytes, tiled
 from .layers import (
     WRONG_PARAMETERS,
     FanInSum,
@@ -34,11 +35,10 @@ from .layers import (
     parallel,
 )
 from .layers.last_stage import last_stage
-from .precision import bucket, checked_inputs, in_own_precision, rows_from
-from .sketch import Sketch
-from .sketched import FeatureMap, chosen, feature_map, load_feature_map
-from .state import State
-from .tiles import largest_side, parse_bytes, tiled
+from .layers.state import State
+from .numerics.precision import bucket, checked_inputs, in_own_precision, rows_from
+from .sketches import Sketch
+from .storage.described import nested, plain, whole
 
 WIDTH = 512  # of the finite reading, where none is said
 _READINGS = ("nngp", "ntk")

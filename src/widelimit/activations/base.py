@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from ..described import Described, whole
-from ..hermite import derivative_coefficients
 from ..numerics import ULPS, cosine, derivative, safe_divide, safe_sqrt
-from ..precision import common_arrays, in_own_precision
+from ..numerics.precision import common_arrays, in_own_precision
+from ..storage.described import Described, whole
+from .hermite import derivative_coefficients
 
 
 class Activation(Described):

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from jax.scipy.special import erf, ndtr
 from jaxtyping import Array
 
-from ..described import parameter
-from ..hermite import hermite_weight, radial
 from ..numerics import arctan2, derivative
-from ..quadrature import expectation
+from ..storage.described import parameter
 from .base import Activation
+from .hermite import hermite_weight, radial
+from .quadrature import expectation
 
 
 class _White(NamedTuple):

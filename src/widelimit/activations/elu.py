@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..described import parameter
-from ..hermite import radial
 from ..numerics import erfcx, legendre, sine
+from ..storage.described import parameter
 from .base import Activation
+from .hermite import radial
 
 _POWER = 4  # x = 9 y^4 draws the nodes to 0, where S(b c x, b s) bends within a width of s
 _LAMBDA, _ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al., 2017

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..described import number
-from ..hermite import radial
 from ..numerics import derivative, legendre
-from ..quadrature import expectation
+from ..storage.described import number
 from .base import Activation
+from .hermite import radial
+from .quadrature import expectation
 
 
 class Numerical(Activation):

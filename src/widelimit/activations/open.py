@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
-from ..described import parameter
 from ..numerics import safe_sqrt
+from ..storage.described import parameter
 from .base import Activation
 
 

@@ -10,10 +10,10 @@ from math import factorial, sqrt
 
 import jax.numpy as jnp
 
-from ..described import number, static_degree
-from ..hermite import hermite, series
 from ..numerics import polynomial, spread
+from ..storage.described import number, static_degree
 from .base import Activation
+from .hermite import hermite, series
 
 
 class _Finite(Activation):

@@ -11,10 +11,10 @@ from math import factorial, gamma, pi, prod, sqrt
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..described import parameter, static_degree
-from ..hermite import hermite_weight
 from ..numerics import angle, polynomial, safe_divide, sine, spread
+from ..storage.described import parameter, static_degree
 from .base import Activation
+from .hermite import hermite_weight
 
 
 def constants(values, std: Array) -> Array:

@@ -12,8 +12,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jaxtyping import Array
 
-from ..described import parameter
 from ..numerics import cos_and_sin, safe_log, spread
+from ..storage.described import parameter
 from .base import Activation
 
 

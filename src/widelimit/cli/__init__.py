@@ -7,8 +7,8 @@ import sys
 import typer
 
 from .. import __version__
-from ..experiments import EXPERIMENTS, INTERRUPTED
-from ..resumed import UNFINISHED
+from ..reproduce import EXPERIMENTS, INTERRUPTED
+from ..storage.files import UNFINISHED
 from .compute import features, kernel
 from .learn import fit, predict
 from .look import activations, demo, info, report_page, reproducing
@@ -26,7 +26,7 @@ app = typer.Typer(
 for run in (fit, predict, features, kernel, activations, demo, info):
     app.command(run.__name__)(run)
 reproduce = typer.Typer(help="Experiments of the paper.", no_args_is_help=True)
-# their options are those of `python -m widelimit.experiments NAME`, and said there
+# their options are those of `python -m widelimit.reproduce NAME`, and said there
 _passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 for name, about in EXPERIMENTS.items():
     reproduce.command(name, context_settings=_passed_on)(reproducing(name, about))

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Shown
 
-from ..data import Table, bundled, columns_of, read
+from ..datasets import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
-from ..experiments import INTERRUPTED
+from ..reproduce import INTERRUPTED
 
 FAILED = 1
 BUNDLED = "bundled:"
@@ -143,7 +143,7 @@ def image_shape(text: str | None) -> tuple[int, ...] | None:
 def table_of(
     path: Path, target: str | None, drop: list[str] | None, key: str | None, only: list[str] | None = None
 ) -> Table:
-    """A table as `widelimit.data.read` gives it; with `only`, just these columns, in this order."""
+    """A table as `widelimit.datasets.read` gives it; with `only`, just these columns, in this order."""
     drop = drop or []
     if str(path).startswith(BUNDLED):
         x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))

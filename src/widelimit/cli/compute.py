@@ -9,7 +9,7 @@ import typer
 
 from .. import estimators
 from ..estimators.inputs import network
-from ..resumed import written_whole
+from ..storage.files import written_whole
 from . import common
 from .common import command, report
 

@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import estimators
-from ..data import write
-from ..data.tables import SUFFIXES
+from ..datasets import write
+from ..datasets.tables import SUFFIXES
 from . import common
 from .common import command, report
 

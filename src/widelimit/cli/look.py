@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__, experiments
+from .. import __version__, reproduce
 from ..activations import CATALOGUE, dual, dual_slope, named
-from ..resumed import written_whole
+from ..storage.files import written_whole
 from . import common
 from .common import command, report
 
@@ -56,7 +56,7 @@ def activations(
             "slope": np.asarray(dual_slope(activation, std, std, cosines)), "spectrum": spectrum,
         }  # fmt: skip
     if plot is not None:
-        from ..plots import activation_curves, saved
+        from ..reproduce.plots import activation_curves, saved
 
         saved(activation_curves(chosen, std, degree), plot)
     if as_json:
@@ -94,7 +94,7 @@ def demo(
     ] = Path("demo-output"),
 ) -> None:
     """The story on handwritten digits: accuracy and time, exact and sketched, against scikit-learn's classifiers."""
-    from ..demo import main
+    from ..reproduce.demo import main
 
     main(["--out", str(out)])
 
@@ -103,7 +103,7 @@ def reproducing(name: str, about: str) -> Callable[[typer.Context], None]:
     """The command of an experiment."""
 
     def run(context: typer.Context) -> None:
-        experiments.run(name, context.args, f"widelimit reproduce {name}")
+        reproduce.run(name, context.args, f"widelimit reproduce {name}")
 
     run.__doc__ = f"{about}; --help lists the options."
     return command(run)
@@ -115,7 +115,7 @@ def report_page(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """One page of HTML with the tables and figures of all results, which needs nothing beside it."""
-    from ..experiments.report import gathered, page
+    from ..reproduce.report import gathered, page
 
     if out.suffix not in (".html", ".htm"):
         raise ValueError(f"{out}: the name of a page ends with .html or .htm.")
@@ -177,7 +177,7 @@ def _of_model(path: Path) -> dict[str, Any]:
 
 
 def _of_table(path: Path) -> dict[str, Any]:
-    from ..data import columns_of
+    from ..datasets import columns_of
 
     found = columns_of(path)
     return {"columns": found}

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..described import whole
-from ..kernel_ridge import Decomposition, decomposed, kernel_ridge
-from ..ridge import effective_rows
+from ..regression.kernel import Decomposition, decomposed, kernel_ridge
+from ..regression.sums import effective_rows
+from ..storage.described import whole
 from .inputs import NETWORK, ROWS, Neural, checked_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets

@@ -9,8 +9,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..described import whole
-from ..sketched import FeatureMap
+from ..features.feature_map import FeatureMap
+from ..storage.described import whole
 from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB

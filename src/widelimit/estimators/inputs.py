@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from ..activations import Activation
-from ..described import whole
 from ..layers import Flatten
 from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
-from ..precision import bucket
+from ..numerics.precision import bucket
+from ..storage.described import whole
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from ..exact import kernel as pure_kernel
+from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
-from ..precision import bucket, in_own_precision, rows_from
+from ..numerics.precision import bucket, in_own_precision, rows_from
 from .inputs import KERNELS, filled_up, network
 
 

@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ..activations import Activation
+from ..features.feature_map import FeatureMap, rebuilt_map
 from ..layers import Nonlinearity
 from ..network import Network, from_json, serial
-from ..resumed import described_file, written_whole
-from ..ridge import RidgeState
-from ..sketched import FeatureMap, rebuilt_map
+from ..regression.sums import RidgeState
+from ..storage.files import described_file, written_whole
 from .exact import NeuralKernelClassifier, NeuralKernelRegressor
 from .features import NeuralFeatures, Sketched
 from .images import ZCA, ImageNormalizer

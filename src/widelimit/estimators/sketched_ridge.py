@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..described import whole
-from ..ridge import effective_rows
+from ..regression.sums import effective_rows
+from ..storage.described import whole
 from .features import Sketched
 from .inputs import NETWORK, ROWS, checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream

@@ -10,8 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernel_ridge import kernel_ridge
-from ..ridge import RidgeState, cross_validate, effective_rows, empty, leave_one_out, merge, penalties_of, solve, update
+from ..regression.kernel import kernel_ridge
+from ..regression.sums import (
+    RidgeState,
+    cross_validate,
+    effective_rows,
+    empty,
+    leave_one_out,
+    merge,
+    penalties_of,
+    solve,
+    update,
+)
 
 # Of the kernel's mean diagonal: from where rounding of float32 begins to where few rows teach nothing.
 PENALTIES = tuple(float(p) for p in np.logspace(-7, 3, 31))

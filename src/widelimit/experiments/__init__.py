@@ -1,46 +1,5 @@
-"""Experiments of the paper as commands: `widelimit reproduce NAME`, or `python -m widelimit.experiments NAME`."""
+"""The old name of `widelimit.reproduce`."""
 
-import sys
-from collections.abc import Sequence
-from importlib import import_module
+from .._moved import forward
 
-from jax.errors import JaxRuntimeError
-
-INTERRUPTED = 130  # as exit code
-EXPERIMENTS = {
-    "cifar10": "CIFAR-10 by ridge regression on random features of a Myrtle network",
-    "dual-kernel": "Figure 1: Hermite expansions and random samples of dual kernels",
-    "widths": "Figure 2: CIFAR-10 by the number of features",
-    "quadrature": "Figure 3: dual kernels by Gauss-Hermite quadrature and by ours",
-    "activations": "Figure 4: kernels of many activations on a part of CIFAR-10",
-    "abrelu": "Kernel informed activation: finite networks trained with ABReLU and others",
-    "speedup": "Speed-up: the exact kernel of Myrtle-5 against its features, timed on blocks and projected",
-    "embedding": "Theorems 4 and 5: how many features a kernel needs, and their time for images",
-    "tabular": "Tables: the NTK against kernels and trees",
-}
-
-
-def run(name: str, arguments: Sequence[str], prog: str) -> None:
-    """The command of an experiment, with its arguments."""
-    try:
-        import_module(f".{name.replace('-', '_')}", __name__).run_command(arguments, prog)
-    except JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        remedy = (
-            "Ask for fewer features, or a smaller --batch."
-            if name == "cifar10"
-            else "Take a larger device, or a smaller size."
-        )
-        raise MemoryError(f"{str(error).splitlines()[0]} {remedy}") from None
-
-
-def main(name: str, arguments: Sequence[str], prog: str) -> None:
-    """The same, with errors as one line."""
-    try:
-        run(name, arguments, prog)
-    except KeyboardInterrupt:
-        print("Interrupted. Finished runs are in the file of results; the same command goes on.", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        sys.exit(f"Error: {error}")
+__getattr__ = forward("widelimit.experiments", "widelimit.reproduce")

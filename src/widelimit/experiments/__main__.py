@@ -1,11 +1,6 @@
-"""`python -m widelimit.experiments NAME`, where the command `widelimit reproduce NAME` is missing."""
+"""`python -m widelimit.experiments NAME`, the old name of `python -m widelimit.reproduce NAME`."""
 
-import sys
-
-from . import EXPERIMENTS, main
+from runpy import run_module
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in EXPERIMENTS:
-        listed = "\n".join(f"  {name:12} {about}" for name, about in EXPERIMENTS.items())
-        sys.exit(f"usage: python -m widelimit.experiments NAME [OPTIONS]\n\n{listed}")
-    main(sys.argv[1], sys.argv[2:], f"python -m widelimit.experiments {sys.argv[1]}")
+    run_module("widelimit.reproduce", run_name="__main__", alter_sys=True)

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation, moment_dual, moment_slope, named
-from ..described import Described
 from ..numerics import computed_apart, computed_once, safe_sqrt
-from ..sketch import Features
-from ..state import State
+from ..sketches import Features
+from ..storage.described import Described
+from .state import State
 
 Shape = tuple[int | None, ...]
 WRONG_PARAMETERS = "The parameters are not those of this network. Make them with net.init(key, input_shape)."

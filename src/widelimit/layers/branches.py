@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from ..described import nested, whole
-from ..sketch import Columns, Features, draw_signs, fold, join
-from ..state import State
+from ..sketches import Columns, Features, draw_signs, fold, join
+from ..storage.described import nested, whole
 from .base import Layer, as_layer
+from .state import State
 
 
 class FanOut(Layer):

@@ -19,10 +19,10 @@ from jaxtyping import Array
 from ..activations import ABRelu, Abs, Activation, ExpNormalized, LeakyRelu, Relu
 from ..activations.base import moment_dual
 from ..numerics import safe_divide, safe_sqrt, set_at_one
-from ..state import State
 from .base import Layer, Nonlinearity
 from .paired_windows import fits, lanes, launched, plain_window_sum, runs_on_gpu, walked
 from .spatial import GlobalAvgPool
+from .state import State
 from .weights import Conv
 
 _TAKEN = ABRelu, Abs, ExpNormalized, LeakyRelu, Relu  # activations whose dual is a few steps of a thread

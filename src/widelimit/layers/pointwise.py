@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..described import number, parameter
-from ..sketch import Features
-from ..state import State
+from ..sketches import Features
+from ..storage.described import number, parameter
 from .base import Layer
+from .state import State
 
 
 def axes(given):

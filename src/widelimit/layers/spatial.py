@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..sketch import Features, direct_sum
-from ..state import State
+from ..sketches import Features, direct_sum
 from .base import Layer, spatial_rank
+from .state import State
 from .windows import check_padding, per_axis, window_count, window_sum
 
 

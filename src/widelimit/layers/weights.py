@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..described import number, optional_number, parameter, whole
-from ..sketch import Columns, Features, direct_sum, join, kept
-from ..state import State
+from ..sketches import Columns, Features, direct_sum, join, kept
+from ..storage.described import number, optional_number, parameter, whole
 from .base import WRONG_PARAMETERS, Layer, spatial_rank
 from .paired_windows import common_window_sum, fast_window_sum, fits, runs_on_gpu
+from .state import State
 from .windows import check_padding, pad_axes, per_axis, window_count
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..described import whole
+from ..storage.described import whole
 
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
 

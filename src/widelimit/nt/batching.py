@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..described import whole
+from ..storage.described import whole
 from .blocks import in_blocks
 from .kernels import KernelFn
 

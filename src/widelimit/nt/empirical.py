@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..described import whole
-from ..precision import in_own_precision
+from ..numerics.precision import in_own_precision
+from ..storage.described import whole
 from .choosing import asked, select
 
 _READINGS = ("nngp", "ntk")

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..exact import ends_gaussian, kernel
+from ..kernels.exact import ends_gaussian, kernel
+from ..kernels.matrix import tiled
+from ..layers.state import STATIC
 from ..network import Network
-from ..precision import checked_inputs, in_own_precision
-from ..state import STATIC
-from ..tiles import tiled
+from ..numerics.precision import checked_inputs, in_own_precision
 from .blocks import in_blocks
 from .choosing import asked, select
 

@@ -1,0 +1,1 @@
+"""Long work: which blocks there are, who runs them, where results go."""

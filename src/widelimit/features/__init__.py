@@ -1,0 +1,1 @@
+"""The feature reading: how many columns each layer makes, and the map that makes them."""

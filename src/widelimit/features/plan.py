@@ -1,0 +1,129 @@
+"""How the columns of a network are planned and drawn: how many each activation makes, and the random numbers of all layers.
+
+`planned` finds the number of random columns with which the last layer has as many as were asked for; `draw` gives the
+random numbers, and `applied` the columns of inputs.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from ..layers import Layer
+from ..sketches import Columns, Features, Sketch, Widths, kept
+
+LEAST = 4  # random columns of an activation
+_REFERENCE = 64  # rows
+# columns where pixels are many: constants of a patch, which the NTK's columns hold too, must not fill them
+_NARROWEST = {"nngp": 256, "ntk": 1024}
+
+
+def start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features:
+    """The features of the inputs themselves, exact."""
+    columns = x * x.shape[-1] ** -0.5
+    phi = kept(columns)
+    if widths.grows:  # nothing is folded, and what is kept are constants
+        phi = Columns(columns[..., :0], columns)
+    return Features(phi, None, None, phi.squared(), None, wants_ntk, x.shape[-1], sketch, widths)
+
+
+def end(features: Features) -> Columns:
+    """The columns asked for after the last layer."""
+    if not features.wants_ntk:
+        return features.phi
+    features = features.plain()
+    return features.phi.map(jnp.zeros_like) if features.psi is None else features.psi
+
+
+def draw(net: Any, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+    """The random numbers of all layers; those of a few random inputs go through with them, as a reference."""
+    draws, inputs = jax.random.split(key)
+    return net.sketch(draws, _reference(inputs, shape, get, sketch, widths))
+
+
+def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Features:
+    x = jax.random.normal(key, (_REFERENCE if len(shape) == 1 else 2, *shape), jnp.float32)
+    return start(x, get == "ntk", sketch, widths)
+
+
+# A program that runs once is not worth much optimisation. The network is static: how columns are allotted depends on its
+# parameters.
+drawn_at_once = jax.jit(
+    draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
+    compiler_options={"xla_backend_optimization_level": 0, "xla_gpu_autotune_level": 0},
+)  # fmt: skip
+
+
+def outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+    """The shapes of what is drawn."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.eval_shape(lambda key: draw(net, key, shape, get, sketch, widths), key)
+
+
+def applied(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
+    """The columns of x."""
+    return end(net.features(drawn, start(x, get == "ntk", sketch, widths))).all()
+
+
+def column_count(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
+    """How many columns the last layer has."""
+
+    def run(key):
+        return end(net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))[1]).all()
+
+    return jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0))).shape[-1]
+
+
+@lru_cache(maxsize=256)
+def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
+    """The widest plan with at most `features` columns at the end; where all have more, the narrowest.
+
+    Rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave little
+    room for random ones every activation makes equally many instead, and for images fewer where pixels are more.
+    """
+    columns = partial(column_count, net, shape, get, sketch)
+    if len(shape) == 1 and sketch.folds():
+        found = _widest(lambda random: columns(Widths(random, True)), features)
+        if found is not None and found >= features // 32:
+            return Widths(found, True)
+    pixels = _fewest_pixels(net, shape), _NARROWEST[get]
+    found = _widest(lambda random: columns(Widths(random, False, *pixels)), features)
+    return Widths(LEAST if found is None else found, False, *pixels)
+
+
+def _widest(columns: Callable[[int], int], features: int) -> int | None:
+    """The largest number of random columns with which there are at most `features` in all, by the secant rule."""
+    low, high = LEAST, max(features, LEAST + 1)
+    at_low, at_high = columns(low), columns(high)
+    if at_low > features:
+        return None
+    if at_high <= features:
+        return high
+    while high - low > 1:
+        guess = low + (features - at_low) * (high - low) // (at_high - at_low)
+        guess = min(max(guess, low + 1), high - 1)
+        found = columns(guess)
+        if found <= features < found + (at_high - at_low) / (high - low):  # one more would be too many
+            return guess
+        low, at_low, high, at_high = (guess, found, high, at_high) if found <= features else (low, at_low, guess, found)
+    return low
+
+
+def _fewest_pixels(net: Any, shape: tuple[int, ...]) -> int | None:
+    """How many pixels the activation that sees the fewest sees; None where none sees any."""
+    seen: list[int] = []
+
+    class Looking(Sketch):
+        def draw(self, key, act, features):
+            seen.extend([prod(features.spatial)] if features.spatial else [])
+
+        def step(self, drawn, act, features):
+            return replace(features, phi=kept(features.phi.all()[..., :1]))
+
+    outline(net, shape, "nngp", Looking(), Widths(1, True))
+    return min(seen, default=None)

@@ -1,0 +1,1 @@
+"""The exact reading: kernels of networks, of one pair or of millions."""

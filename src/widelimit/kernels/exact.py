@@ -1,0 +1,265 @@
+"""The exact reading: the kernels of a network on arrays of inputs.
+
+`kernel` is a pure function of a network (a pytree) and its inputs: jit it, map it, differentiate it. It first runs every
+input with itself, which gives the diagonal and the variances that all pairs share (see `state`), then the pairs. Inputs
+without pixels are paired all at once, in one matrix; those with pixels in blocks of `in_flight` covariances, whose first
+ones are one product of matrices. Inputs of half precision, bfloat16 or float16, have kernels of float32.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import ceil, isqrt, prod, sqrt
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..layers import Layer
+from ..layers.state import State, Tape
+from ..numerics import ULPS, product_precision
+
+_TILES = 4  # along a side of a symmetric matrix, of images at least: a quarter of its half is computed twice
+
+
+def in_flight() -> int:
+    """How many covariances of images are computed at a time: a megabyte, or a gigabyte on an accelerator.
+
+    On a CPU they go through all layers while they are still near a core; an accelerator is kept busy only by many.
+    """
+    return 2**18 if jax.default_backend() == "cpu" else 250_000_000  # of four bytes
+
+
+class Kernels(NamedTuple):
+    """The two kernels of a network; None where one was not asked for."""
+
+    nngp: Any
+    ntk: Any
+
+
+class Want(NamedTuple):
+    """What is asked for: the NTK too, and the covariances of all pairs of pixels where the outputs have pixels."""
+
+    ntk: bool
+    pairs: bool = False
+
+
+def kernel(
+    net: Layer, x1: Array, x2: Array | None = None, *, ntk: bool = True, diagonal: bool = False, pairs: bool = False
+) -> Kernels:
+    """NNGP and NTK between the rows of x1 and x2; of x1 with itself, exactly symmetric, where x2 is None.
+
+    Outputs with pixels have the kernels of equal pixels, or with `pairs` of every pixel with every other.
+    """
+    want = Want(ntk, pairs)
+    x1 = jnp.asarray(x1)
+    n1, n2 = x1.shape[0], (x1 if x2 is None else x2).shape[0]
+    if n1 == 0 or n2 == 0:  # computed for a row of zeros and cut off
+
+        def some(x):
+            return x if x.shape[0] else jnp.zeros((1, *x.shape[1:]), x.dtype)
+
+        result = kernel(net, some(x1), None if x2 is None else some(x2), ntk=ntk, diagonal=diagonal, pairs=pairs)
+        return jax.tree.map(lambda r: r[:n1] if diagonal else r[:n1, :n2], result)
+    own1, kept1 = _own(net, x1, want)
+    if diagonal:
+        return own1
+    if x2 is None:
+        return _symmetric(net, x1, own1, kept1, want)
+    x2 = jnp.asarray(x2)
+    return _rectangular(net, x1, x2, kept1, _own(net, x2, want)[1], want)
+
+
+def tile(net: Layer, x1: Array, x2: Array, *, ntk: bool = True) -> tuple[Kernels, Kernels]:
+    """The kernels between all rows of x1 and x2, and those of every row of x1 with itself."""
+    x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
+    (own1, kept1), (_, kept2) = (_own(net, x, Want(ntk)) for x in (x1, x2))
+    return _rectangular(net, x1, x2, kept1, kept2, Want(ntk)), own1
+
+
+def ends_gaussian(net: Layer, x: Array) -> bool:
+    """Whether the outputs are Gaussian, as those of Dense and Conv are. Nothing is computed."""
+
+    def end(x):
+        return net.propagate(_start(net, _own_covariance(_paired(net, x, want), x), want, Tape(), x))
+
+    want = Want(ntk=False)
+    return jax.eval_shape(end, jax.ShapeDtypeStruct((1, *x.shape[1:]), jnp.float32)).gaussian
+
+
+def _start(net: Layer, nngp: Array, want: Want, tape: Tape, x: Array) -> State:
+    """The state before the first layer, with the covariances of the inputs."""
+    return State(
+        nngp=nngp,
+        ntk=None,
+        tape=tape,
+        wants_ntk=want.ntk,
+        spatial=x.shape[1:-1],
+        channels=x.shape[-1],
+        pairs=_paired(net, x, want),
+        keep_pairs=want.pairs,
+        # A sum of d squares and the same sum in another order differ by some sqrt(d) roundings.
+        ulps=ULPS + sqrt(x.shape[-1]),
+    )
+
+
+def _paired(net: Layer, x: Array, want: Want) -> bool:
+    return x.ndim > 2 and net.needs_pairs(want.pairs)
+
+
+def _finish(net: Layer, state: State) -> tuple[Kernels, Tape]:
+    end = net.propagate(state)
+    if not isinstance(end, State):
+        raise ValueError(f"The network ends with {len(end)} branches. Join them with FanInSum or FanInConcat.")
+    end = end if end.keep_pairs else end.diagonal()
+    ntk = jnp.zeros_like(end.nngp) if end.wants_ntk and end.ntk is None else end.ntk
+    return Kernels(end.nngp, ntk), end.tape
+
+
+def computed_in(dtype: Any) -> np.dtype:
+    """The precision of kernels of inputs of `dtype`: their own, and float32 of inputs of half precision."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
+
+
+def _mean_product(fn: Callable, x1: Array, x2: Array) -> Array:
+    """fn(x1, x2), a sum of products over the channels, as a mean; nothing is rounded to less than float32."""
+    dtype = computed_in(x1.dtype)
+    return fn(x1, x2, precision=product_precision(x1.dtype), preferred_element_type=dtype) / x1.shape[-1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _own_covariance(paired: bool, x: Array) -> Array:
+    """The mean over channels of the products of each input with itself, for equal pixels or all pairs of pixels."""
+    if not paired:
+        return jnp.mean(jnp.square(x.astype(computed_in(x.dtype))), -1)
+    rows = x.reshape(x.shape[0], -1, x.shape[-1])
+    products = _mean_product(partial(jnp.einsum, "bpc,bqc->bpq"), rows, rows)
+    return products.reshape(x.shape[:-1] + x.shape[1:-1])
+
+
+@partial(jax.jit, static_argnums=0)
+def _covariance(paired: bool, x1: Array, x2: Array) -> Array:
+    """The mean over channels of the products of all inputs of x1 with all of x2, in the axes of a `State`."""
+    if paired or x1.ndim == 2:
+        return _mean_product(partial(jnp.tensordot, axes=(-1, -1)), x1, x2)
+    return _mean_product(partial(jnp.einsum, "i...c,j...c->ij..."), x1, x2)
+
+
+def _own(net: Layer, x: Array, want: Want) -> tuple[Kernels, list[Array]]:
+    """K(x, x) of every input, and the variances met on the way."""
+
+    def run(x):
+        result, tape = _finish(net, _start(net, _own_covariance(_paired(net, x, want), x), want, Tape(), x))
+        return result, [own for own, _ in tape.entries]
+
+    if x.ndim == 2:
+        return run(x)
+    count, size = x.shape[0], min(x.shape[0], _pairs_in_flight(net, x, want))
+    chunks = ceil(count / size)
+    indices = jnp.minimum(jnp.arange(chunks * size), count - 1).reshape(chunks, size)
+    results = _one_by_one(lambda i: run(x[i]), indices)
+    return jax.tree.map(lambda r: r.reshape(chunks * size, *r.shape[2:])[:count], results)
+
+
+def _one_by_one(fn: Callable, items: Array) -> Any:
+    """fn of every item. The backward pass computes an item again instead of keeping all of its layers."""
+    return jax.lax.map(jax.checkpoint(fn), items)
+
+
+def covariances(net: Layer, x: Array, pairs: bool = False) -> int:
+    """How many covariances a pair of inputs takes at first: of equal pixels, or of all pairs of pixels."""
+    pixels = prod(x.shape[1:-1])
+    return pixels**2 if _paired(net, x, Want(False, pairs)) else pixels
+
+
+def _pairs_in_flight(net: Layer, x: Array, want: Want) -> int:
+    return max(1, in_flight() // covariances(net, x, want.pairs))
+
+
+def _block(net: Layer, x1: Array, x2: Array, kept1: list[Array], kept2: list[Array], want: Want) -> Kernels:
+    """The kernels between all of x1 and all of x2, at once."""
+    entries = tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True))
+    nngp = _covariance(_paired(net, x1, want), x1, x2)
+    result, _ = _finish(net, _start(net, nngp, want, Tape(entries, recording=False), x1))
+    return jax.tree.map(lambda k: jnp.moveaxis(k, k.ndim // 2, 1), result) if want.pairs else result
+
+
+def _blocks(net, x1, x2, kept1, kept2, want, sides: tuple[int, int], corners: np.ndarray) -> Kernels:
+    """The kernels of blocks of inputs, one after the other, given the first of either; beyond the end the last repeats."""
+
+    def run(corner):
+        i, j = (
+            jnp.minimum(start + jnp.arange(side), x.shape[0] - 1)
+            for start, side, x in zip(corner, sides, (x1, x2), strict=True)
+        )
+        return _block(net, x1[i], x2[j], [v[i] for v in kept1], [v[j] for v in kept2], want)
+
+    return _one_by_one(run, jnp.asarray(corners, jnp.int32))
+
+
+def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
+    if x1.ndim == 2:
+        return _block(net, x1, x2, kept1, kept2, want)
+    n1, n2 = x1.shape[0], x2.shape[0]
+    most = _pairs_in_flight(net, x1, want)
+    size1 = even(n1, max(isqrt(most), most // n2))
+    size2 = even(n2, most // size1)
+    tiles1, tiles2 = ceil(n1 / size1), ceil(n2 / size2)
+    corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
+    result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
+    return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
+
+
+def even(count: int, most: int) -> int:
+    """The side of the fewest equal blocks of at most `most`."""
+    return ceil(count / ceil(count / min(count, most)))
+
+
+def _assembled(grid: Array) -> Array:
+    """A grid of blocks, (tiles1, tiles2, size1, size2, ...), as one array."""
+    tiles1, tiles2, size1, size2, *rest = grid.shape
+    return grid.swapaxes(1, 2).reshape(tiles1 * size1, tiles2 * size2, *rest)
+
+
+def _symmetric(net, x, own, kept, want) -> Kernels:
+    """The kernels of x with itself: the tiles on and above the diagonal, mirrored."""
+    n = x.shape[0]
+    if n < 2:
+        return jax.tree.map(lambda d: d[:, None], own)
+    size = ceil(n / min(n, _TILES))
+    if x.ndim > 2:
+        size = even(n, min(size, isqrt(_pairs_in_flight(net, x, want))))
+    side = ceil(n / size)
+    upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
+    if x.ndim == 2:
+        result = _row_tiles(net, x, kept, want, side, size, upper)
+    else:
+        result = _blocks(net, x, x, kept, kept, want, (size, size), size * np.stack(upper, -1))
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+
+    def matrix(values, diagonal):
+        grid = jnp.zeros((side, side, *values.shape[1:]), values.dtype).at[upper].set(values)
+        full = _assembled(grid)[:n, :n]
+        mirrored = full.swapaxes(0, 1)
+        # seen from the other input, the pixels of a pair change places
+        rank = (full.ndim - 2) // 2 if want.pairs else 0
+        mirrored = jnp.moveaxis(mirrored, range(2, 2 + rank), range(2 + rank, 2 + 2 * rank))
+        ones = [1] * (full.ndim - 2)
+        above, below = ((i < j).reshape(n, n, *ones), (i > j).reshape(n, n, *ones))
+        return jnp.where(above, full, jnp.where(below, mirrored, diagonal[:, None]))
+
+    return jax.tree.map(matrix, result, own)
+
+
+def _row_tiles(net: Layer, x: Array, kept: list[Array], want: Want, side: int, size: int, upper: Any) -> Kernels:
+    """The tiles of inputs without pixels, all at once."""
+
+    def tiles(v):
+        """The rows of v, repeated at the end to fill the last tile."""
+        return v[jnp.minimum(jnp.arange(side * size), x.shape[0] - 1)].reshape(side, size, *v.shape[1:])
+
+    rows = tiles(x)
+    nngp = _mean_product(partial(jnp.einsum, "kic,kjc->kij"), rows[upper[0]], rows[upper[1]])
+    entries = tuple((tiles(v)[upper[0], :, None], tiles(v)[upper[1], None, :]) for v in kept)
+    return _finish(net, _start(net, nngp, want, Tape(entries, recording=False), x))[0]

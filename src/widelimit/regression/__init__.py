@@ -1,0 +1,1 @@
+"""Ridge regression and Gaussian processes, on features or with a kernel."""

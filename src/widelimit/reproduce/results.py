@@ -1,0 +1,102 @@
+"""The file of an experiment's results: a list of runs in JSON, written whole after each, which tells what is done already."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import __version__
+from ..kernels.matrix import device_memory
+from ..storage.files import check_writable, written_whole
+
+_FORMAT = 1
+_NEEDED = {"experiment", "digest", "config", "device"}
+_SUFFIXES = ".png", ".svg", ".pdf"
+_PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
+
+
+def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
+    """The runs in a file; none where there is no file."""
+    path = Path(path)
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text())
+        if not isinstance(found, dict) or not {"widelimit", "runs"} <= set(found):
+            raise ValueError("it does not say its format and its runs")
+        if found["widelimit"] != _FORMAT:
+            raise ValueError(f"it is of format {found['widelimit']}, and this widelimit reads {_FORMAT}")
+        for place, run in enumerate(found["runs"]):
+            if missing := _NEEDED - set(run):
+                raise ValueError(f"run {place} lacks {', '.join(sorted(missing))}")
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path}: is no file of results that this widelimit can read ({error}). Give another name, or move it away."
+        ) from None
+    return found["runs"]
+
+
+def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
+    """Write the file with another run, in place of an earlier one of the same digest."""
+    runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
+    with written_whole(path) as file:
+        file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
+
+
+def memory() -> int:
+    """Bytes of the accelerator, or of this machine where there is none."""
+    return device_memory() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def device() -> str:
+    """The name of the device."""
+    return jax.devices()[0].device_kind
+
+
+def machine() -> dict[str, Any]:
+    """What the run ran on."""
+    return {
+        "device": device(), "processor": _processor(), "cores": os.cpu_count(), "memory": memory(), "versions": _versions(),
+    }  # fmt: skip
+
+
+@lru_cache
+def _versions() -> dict[str, str]:
+    """Those of the packages that are there, and of this one the commit too where it runs from a clone."""
+    installed = {name: version(name) for name in _PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))}
+    return {"widelimit": __version__ + _commit(), "python": platform.python_version(), **installed}
+
+
+def _commit() -> str:
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists() or (git := shutil.which("git")) is None:
+        return ""
+    asked = [git, "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return f"+{found.stdout.strip()}" if found.returncode == 0 else ""
+
+
+@lru_cache
+def _processor() -> str:
+    """Its name, as far as the system tells it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def check_paths(out: Path, plot: Path | None) -> None:
+    """Refuse files that cannot be written, or are something else, before any work."""
+    for path in (out, *([plot] if plot else [])):
+        check_writable(path)
+    if plot and plot.suffix not in _SUFFIXES:
+        raise ValueError(f"{plot}: the name of a plot ends with {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}.")
+    read_runs(out)

@@ -1,0 +1,102 @@
+"""The kinds of sketches: how the features of an activation come from those before it.
+
+An activation with standard deviations a, b and cosine c has the kernels
+
+    k = sum of r_l(a) r_l(b) c^l    and    k' = sum of r'_l(a) r'_l(b) c^l,    l = 0, 1, ...,
+
+and with x a unit vector, c = x . y. So its features are r_l(a) times those of the l-fold tensor product of x, and those of
+the NTK, whose step is Theta k', are those of the tensor product of what comes in with the features of k'. The degrees 0
+and 1 are a number and x itself, and carry most of the weight: every kind but `PolySketch`, which is the paper's, keeps
+the first exact, and the second where x is short beside the columns asked for. What is left is where kinds differ.
+
+A kind is a description; `draw` gives its random numbers, a pytree, and `step` applies them.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from math import sqrt
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..activations import Activation
+from ..numerics import cosine, safe_sqrt
+from ..storage.described import whole
+from .columns import kept
+from .powers import Powers, Series
+from .random_weights import RandomWeights
+from .step import Sketch
+from .tensors import tensor_columns
+
+
+@lru_cache
+def _ends_by(act: Activation, degree: int) -> bool:
+    """Whether next to nothing of the series of k is beyond a degree."""
+    with jax.ensure_compile_time_eval():
+        squares = act.r(jnp.ones(()), 64) ** 2
+        return bool(jnp.sum(squares[degree + 1 :]) < 1e-4 * jnp.sum(squares))
+
+
+class Auto(Sketch):
+    """The kind that the benchmarks found best, activation by activation.
+
+    Random weights where the activation is known, else its powers, up to `degree`; powers also for the normalised Gaussian
+    on short inputs. A feature map takes `Cosine` in its place where that is better for the whole network.
+    """
+
+    degree: int = eqx.field(default=8, static=True)
+
+    def __check_init__(self):
+        whole("degree", self.degree, most=64)
+
+    def takes_whole_patches(self) -> bool:
+        return True
+
+    def draw(self, key, act, features):
+        kind = RandomWeights() if act.has_function else Powers(self.degree)
+        few = tensor_columns(features.phi.count, 2) <= features.room // 2
+        if act.part_count > 1 and few and _ends_by(act, self.degree):  # short inputs, of which most is exact
+            kind = Powers(self.degree)
+        return kind.draw(key, act, features)
+
+    def step(self, drawn, act, features):
+        kind = Powers(self.degree) if isinstance(drawn, Series) else RandomWeights()
+        return kind.step(drawn, act, features)
+
+
+class Exact(Sketch):
+    """Factors of the batch's own kernel matrix: no randomness, no series, as many columns as points.
+
+    For tests: the features of two batches have the right products only if they are made in one call.
+    """
+
+    def folds(self) -> bool:
+        return False
+
+    def draw(self, key, act, features):
+        return ()
+
+    def step(self, drawn, act, features):
+        features = features.plain()
+        point, psi = features.point(), features.psi
+        shape = point.std.shape
+        x, std = point.direction.reshape(-1, point.direction.shape[-1]), point.std.reshape(-1)
+        cov, unit = jnp.matmul(x, x.T, precision="highest"), jnp.sign(std)
+        c = cosine(cov, unit[:, None], unit[None, :], ulps=8 + sqrt(x.shape[-1]))
+        c = jnp.where(jnp.eye(len(std), dtype=bool), unit**2, c)
+        if point.share is not None:
+            share = point.share.reshape(-1)
+            c = c * share[:, None] * share[None, :]
+        pair = std[:, None], std[None, :], c
+
+        def factored(matrix):
+            values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
+            return kept((vectors * safe_sqrt(values)).reshape(*shape, -1))
+
+        phi = factored(act.k(*pair))
+        if psi is None:
+            return replace(features, phi=phi)
+        rows = psi.all().reshape(len(std), -1)
+        psi = factored(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
+        return replace(features, phi=phi, psi=psi)

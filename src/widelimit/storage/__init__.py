@@ -1,0 +1,1 @@
+"""Files: headers, arrays and JSON, written whole or not at all."""
