@@ -1,5 +1,5 @@
-"""The old name of `widelimit.storage.described`."""
+"""The old name of `widelimit.storage.module`."""
 
 from ._moved import forward
 
-__getattr__ = forward("widelimit.described", "widelimit.storage.described")
+__getattr__ = forward("widelimit.described", "widelimit.storage.module")

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 
 from .kernels.exact import kernel
 from .network import Network
-from .numerics.precision import checked_inputs, common_arrays, in_own_precision
+from .numerics.precision import check_inputs, common_arrays, in_input_precision
 from .regression.kernel import KernelPath, kernel_ridge
 from .regression.sums import (
     FeaturePosterior,
@@ -62,7 +62,7 @@ def posterior(K, y, K_cross=None, K_test=None, noise: float = 0.0) -> Posterior:
     `noise` is the variance of the targets' noise.
     """
     arrays = _checked(noise, K=K, y=y, K_cross=K_cross, K_test=K_test)
-    result = in_own_precision(_posterior, *arrays)
+    result = in_input_precision(_posterior, *arrays)
     _report(result.jitter, len(arrays[0]))
     return result
 
@@ -122,7 +122,7 @@ def log_marginal_likelihood(K, y, noise: float = 0.0) -> Any:
     `noise` is the variance of the targets' noise. Differentiable.
     """
     K, y, _, _, noise = _checked(noise, K=K, y=y)
-    value, jitter = in_own_precision(_log_likelihood, K, y, noise)
+    value, jitter = in_input_precision(_log_likelihood, K, y, noise)
     _report(jitter, len(K))
     return value
 
@@ -182,7 +182,7 @@ class GradientFlow(eqx.Module):
         values, vectors, y, t, *arrays = common_arrays(self.values, self.vectors, self.y, t, *given)
         if isinstance(t, np.ndarray) and not np.all(t >= 0):
             raise ValueError(f"Times are 0 or more, and may be infinite, not {t}.")
-        return in_own_precision(partial(_at_times, fn), values, vectors, y, t, *arrays)
+        return in_input_precision(partial(_at_times, fn), values, vectors, y, t, *arrays)
 
 
 def _fits(name: str, value: Any, shape: tuple[int, ...]) -> Any:
@@ -214,7 +214,7 @@ def _at_times(fn: Callable, values, vectors, y, t, *arrays):
 def gradient_flow(K, y, noise: float = 0.0) -> GradientFlow:
     """Gradient flow with the training kernel K + noise I towards the targets y."""
     K, y, _, _, noise = _checked(noise, K=K, y=y)
-    flow, lowest = in_own_precision(_decompose, K, y, noise)
+    flow, lowest = in_input_precision(_decompose, K, y, noise)
     if isinstance(lowest, np.ndarray) and lowest < 0:
         warnings.warn(
             f"The kernel matrix of {len(K)} training rows has eigenvalues down to {lowest:.2g} of the largest. They are taken "
@@ -284,7 +284,7 @@ def trained_posterior(K, y, K_cross, prior, prior_cross, prior_test, noise: floa
     *arrays, noise = common_arrays(K, y, K_cross, prior, prior_cross, prior_test, noise)
     K, y, K_cross, _, _ = _checked(noise, K=arrays[0], y=arrays[1], K_cross=arrays[2])
     _check_priors(len(K), len(K_cross), *arrays[3:])
-    result = in_own_precision(_trained_posterior, *arrays, noise)
+    result = in_input_precision(_trained_posterior, *arrays, noise)
     _report(result.jitter, len(K))
     return result
 
@@ -360,7 +360,7 @@ def loss_flow(
         end = jax.tree.map(lambda x: x[1:][np.argsort(order)].reshape(*moments.shape, *x.shape[1:]), end)
         return (*end, None, None)[:4]
 
-    return in_own_precision(run, K, y, K_cross)
+    return in_input_precision(run, K, y, K_cross)
 
 
 class Fit(NamedTuple):
@@ -382,7 +382,7 @@ def fit_hyperparameters(net: Network, x, y, noise: float = 0.1, get: str = "nngp
     Everything else, such as what Dropout keeps, stays as it is. `x` and `y` are rows and targets, `noise` the variance to start
     from; `get` is "nngp" or "ntk", and `steps` the most that are taken.
     """
-    x, _ = checked_inputs(np.asarray(x), None)
+    x, _ = check_inputs(np.asarray(x), None)
     _, y, _, _, noise = _checked(noise, K=np.broadcast_to(0.0, (len(x), len(x))), y=np.asarray(y, np.float64))
     if get not in ("nngp", "ntk"):
         raise ValueError(f"get is 'nngp' or 'ntk', not {get!r}.")

@@ -3,7 +3,7 @@
 from .activations import Activation
 from .layers import AvgPool, Conv, Dense, Flatten, GlobalAvgPool
 from .network import Network, repeat, residual, serial
-from .storage.described import whole
+from .numerics.checks import check_int
 
 _MYRTLE = {5: (2, 1, 1), 7: (2, 2, 2), 10: (3, 3, 3)}
 
@@ -15,7 +15,7 @@ def fully_connected(
 
     `activation` is an object, or a name of the catalogue; `W_std` and `b_std` are those of every `Dense`.
     """
-    depth = whole("depth", depth)
+    depth = check_int("depth", depth)
     dense = Dense(W_std, b_std)
     return serial(dense, *[activation, dense] * depth)
 
@@ -39,7 +39,7 @@ def conv_flatten(
     depth: int = 8, activation: Activation | str = "relu", W_std: float = 1.0, b_std: float | None = None
 ) -> Network:
     """`depth` 3x3 convolutions and a read-out of all pixels, without pools; with depth 8 the paper's CV8; else as `myrtle`."""
-    depth = whole("depth", depth)
+    depth = check_int("depth", depth)
     conv = Conv((3, 3), padding="SAME", W_std=W_std, b_std=b_std)
     return serial(*[conv, activation] * depth, Flatten(), Dense(W_std, b_std))
 
@@ -48,7 +48,7 @@ def residual_net(
     blocks: int = 4, activation: Activation | str = "relu", W_std: float = 1.0, b_std: float | None = None
 ) -> Network:
     """A convolution, `blocks` residual blocks of two convolutions each, a global pool and a read-out; else as `myrtle`."""
-    blocks = whole("blocks", blocks)
+    blocks = check_int("blocks", blocks)
     conv = Conv((3, 3), padding="SAME", W_std=W_std, b_std=b_std)
     block = residual(activation, conv, activation, conv)
     return serial(conv, repeat(block, blocks), activation, GlobalAvgPool(), Dense(W_std, b_std))

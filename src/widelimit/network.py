@@ -36,9 +36,10 @@ from .layers import (
 )
 from .layers.last_stage import last_stage
 from .layers.state import State
-from .numerics.precision import bucket, checked_inputs, in_own_precision, rows_from
+from .numerics.checks import check_int
+from .numerics.precision import bucket, check_inputs, in_input_precision, padded_rows
 from .sketches import Sketch
-from .storage.described import nested, plain, whole
+from .storage.module import nested, plain
 
 WIDTH = 512  # of the finite reading, where none is said
 _READINGS = ("nngp", "ntk")
@@ -149,7 +150,7 @@ class Network(Layer):
         asked = memory is not None or progress or out is not None
         if asked and diagonal:
             raise ValueError("memory, progress and out are for whole matrices, and diagonal=True was given too.")
-        x1, x2 = checked_inputs(x1, x2)
+        x1, x2 = check_inputs(x1, x2)
         shape = self.shape(x1.shape[1:], None)
         net, x1, x2 = _without_leading_flatten(self, x1, x2)
         if asked:
@@ -172,11 +173,11 @@ class Network(Layer):
             return _choose(tiled(net, x1, x2, names), get)
         run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
         if isinstance(x1, np.ndarray) and x1.ndim == 2 and len(x1) and (x2 is None or len(x2)):
-            full = [None if x is None else rows_from(x, 0, bucket(len(x))) for x in (x1, x2)]
+            full = [None if x is None else padded_rows(x, 0, bucket(len(x))) for x in (x1, x2)]
             sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
-            found = jax.tree.map(lambda k: k[sides[: k.ndim]], in_own_precision(run, *full))
+            found = jax.tree.map(lambda k: k[sides[: k.ndim]], in_input_precision(run, *full))
         else:
-            found = in_own_precision(run, x1, x2)
+            found = in_input_precision(run, x1, x2)
         return _choose(jax.tree.map(_writeable, found), get)
 
     def feature_map(
@@ -211,7 +212,7 @@ class Network(Layer):
         """
         _check_key("init", key)
         shape = _input_shape(input_shape)
-        width = whole("width", width, least=1)
+        width = check_int("width", width, least=1)
         self.shape(shape, width)
         return _draw(self, key, shape=shape, width=width)
 
@@ -219,13 +220,13 @@ class Network(Layer):
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
         if key is not None:
             _check_key("apply", key)
-        x, _ = checked_inputs(x, None, names=("x", ""))
+        x, _ = check_inputs(x, None, names=("x", ""))
         self.shape(x.shape[1:], None)
-        return in_own_precision(lambda x: _forward(self, params, x, key), x)
+        return in_input_precision(lambda x: _forward(self, params, x, key), x)
 
     def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
         """The shape of one output of the finite network."""
-        return self.shape(_input_shape(input_shape), whole("width", width, least=1))
+        return self.shape(_input_shape(input_shape), check_int("width", width, least=1))
 
     def empirical_kernel(
         self, params, x1, x2=None, get: str | Sequence[str] = _READINGS, key: PRNGKeyArray | None = None
@@ -236,10 +237,10 @@ class Network(Layer):
         backward pass for each output: end the network with Dense(width=1) where one will do.
         """
         names = _readings(get)
-        x1, x2 = checked_inputs(x1, x2)
+        x1, x2 = check_inputs(x1, x2)
         self.shape(x1.shape[1:], None)
         run = partial(_empirical_kernel, self, params, ntk="ntk" in names, key=key)
-        return _choose(in_own_precision(run, x1, x2), get)
+        return _choose(in_input_precision(run, x1, x2), get)
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -300,7 +301,7 @@ def _check_key(method: str, key: Any) -> None:
 def _input_shape(given: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input, without the batch."""
     try:
-        shape = tuple(whole("size", size, least=1) for size in given)
+        shape = tuple(check_int("size", size, least=1) for size in given)
     except (TypeError, ValueError):
         shape = ()
     if not shape:
@@ -336,7 +337,7 @@ def serial(*layers) -> Network:
 
 def repeat(layer, n: int) -> Network:
     """n independent copies of a layer in a row."""
-    return serial(*[layer] * whole("The number of copies", n))
+    return serial(*[layer] * check_int("The number of copies", n))
 
 
 def residual(*layers) -> Network:

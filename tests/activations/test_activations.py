@@ -13,7 +13,7 @@ from catalogue import ACTIVATIONS, COMPUTED, JUMPS, KERNEL_ONLY, each
 from helpers import dual, dual_slope
 from widelimit.activations.numerical import Numerical
 from widelimit.numerics import cos_and_sin
-from widelimit.storage.described import parameter
+from widelimit.storage.module import parameter
 
 EVERY = each(ACTIVATIONS)
 RADII = np.array([0.03, 0.4, 1.0, 1.7])

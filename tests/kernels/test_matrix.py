@@ -199,7 +199,7 @@ def test_a_smaller_budget_makes_smaller_tiles():
 def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):
     """A tile that fails, in a thread of its own, ends the work; what was done before it is not done again."""
     out, expected = tmp_path / "K.npy", NET.kernel(X, get="ntk")
-    whole_rows, computed = tiles.rows_from, []
+    whole_rows, computed = tiles.padded_rows, []
 
     def counted(x, start, count):
         computed.append(start)

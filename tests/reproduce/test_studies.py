@@ -25,7 +25,7 @@ from widelimit.reproduce import dual_kernel, quadrature, study
 from widelimit.reproduce.report import gathered, page
 from widelimit.reproduce.results import add_run, read_runs
 from widelimit.reproduce.study import Study
-from widelimit.storage.files import check_writable, written_whole
+from widelimit.storage.files import atomic_file, check_writable
 
 COUNT = []
 
@@ -247,7 +247,7 @@ def test_files_are_written_where_links_lead_and_not_over_pipes(tmp_path):
     target, link, pipe = (tmp_path / name for name in ("target", "link", "pipe"))
     target.write_text("old")
     link.symlink_to(target)
-    with written_whole(link) as file:
+    with atomic_file(link) as file:
         file.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
@@ -257,7 +257,7 @@ def test_files_are_written_where_links_lead_and_not_over_pipes(tmp_path):
         check_writable(lost)
     lost.unlink()
     os.mkfifo(pipe)
-    with pytest.raises(ValueError, match="is a device or a pipe"), written_whole(pipe):
+    with pytest.raises(ValueError, match="is a device or a pipe"), atomic_file(pipe):
         pass
     assert pipe.is_fifo()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "target"]

@@ -23,12 +23,13 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from ..numerics import ULPS, cosine, derivative, safe_divide, safe_sqrt
-from ..numerics.precision import common_arrays, in_own_precision
-from ..storage.described import Described, whole
+from ..numerics.checks import check_int
+from ..numerics.precision import common_arrays, in_input_precision
+from ..storage.module import ReprAsCode
 from .hermite import derivative_coefficients
 
 
-class Activation(Described):
+class Activation(ReprAsCode):
     """A function of one variable with its dual kernels. Subclasses give `fn`, `k`, `k_slope` and `r`."""
 
     @abstractmethod
@@ -99,7 +100,7 @@ class Activation(Described):
 
     def radial(self, std: ArrayLike, degree: int) -> Any:
         """r_0(std) .. r_degree(std) in a new last axis, with which k(a, b, c) is the sum of r_l(a) r_l(b) c^l."""
-        degree = whole("The degree of radial", degree)
+        degree = check_int("The degree of radial", degree)
         return _evaluate(lambda activation, std: activation.r(std, degree), self, std)
 
 
@@ -129,7 +130,7 @@ def _evaluate(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
         raise ValueError(
             f"The arguments have shapes that do not go together: {[np.shape(v) for v in values]}."
         ) from None
-    return in_own_precision(lambda *arrays: fn(activation, *map(jnp.asarray, arrays)), *common_arrays(*values))
+    return in_input_precision(lambda *arrays: fn(activation, *map(jnp.asarray, arrays)), *common_arrays(*values))
 
 
 def _polar(ulps: float, cov: Array, var1: Array, var2: Array) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ from jax.scipy.special import erf, ndtr
 from jaxtyping import Array
 
 from ..numerics import arctan2, derivative
-from ..storage.described import parameter
+from ..storage.module import parameter
 from .base import Activation
 from .hermite import hermite_weight, radial
 from .quadrature import expectation

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..numerics import erfcx, legendre, sine
-from ..storage.described import parameter
+from ..storage.module import parameter
 from .base import Activation
 from .hermite import radial
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..numerics import derivative, legendre
-from ..storage.described import number
+from ..numerics.checks import check_number
 from .base import Activation
 from .hermite import radial
 from .quadrature import expectation
@@ -127,7 +127,7 @@ class Elementwise(Numerical):
             raise TypeError(f"Elementwise takes a function of one array, not {fn!r}.")
         self.function = fn
         try:
-            self.kinks = tuple(sorted({float(number(kink)) for kink in kinks}))
+            self.kinks = tuple(sorted({float(check_number(kink)) for kink in kinks}))
         except TypeError:
             raise TypeError(
                 f"kinks are the points where the function is not smooth, such as (0.0, 1.0), not {kinks!r}."

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..numerics import safe_sqrt
-from ..storage.described import parameter
+from ..storage.module import parameter
 from .base import Activation
 
 

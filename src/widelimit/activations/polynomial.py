@@ -11,7 +11,8 @@ from math import factorial, sqrt
 import jax.numpy as jnp
 
 from ..numerics import polynomial, spread
-from ..storage.described import number, static_degree
+from ..numerics.checks import check_number
+from ..storage.module import static_degree
 from .base import Activation
 from .hermite import hermite, series
 
@@ -63,7 +64,7 @@ class Polynomial(_Finite):
 
     def __init__(self, coef):
         try:
-            self.coef = tuple(map(number, coef))
+            self.coef = tuple(map(check_number, coef))
         except TypeError:
             raise TypeError(
                 f"Polynomial takes its coefficients, lowest degree first, such as (0.5, 0.0, 1.0), not {coef!r}."

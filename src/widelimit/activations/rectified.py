@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..numerics import angle, polynomial, safe_divide, sine, spread
-from ..storage.described import parameter, static_degree
+from ..storage.module import parameter, static_degree
 from .base import Activation
 from .hermite import hermite_weight
 

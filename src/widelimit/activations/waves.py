@@ -13,7 +13,7 @@ from jax.scipy.special import gammaln
 from jaxtyping import Array
 
 from ..numerics import cos_and_sin, safe_log, spread
-from ..storage.described import parameter
+from ..storage.module import parameter
 from .base import Activation
 
 

@@ -9,7 +9,7 @@ import typer
 
 from .. import estimators
 from ..estimators.inputs import network
-from ..storage.files import written_whole
+from ..storage.files import atomic_file
 from . import common
 from .common import command, report
 
@@ -62,7 +62,7 @@ def features(
     made.progress = common.is_terminal() and not as_json
     shape, dtype = (len(table.x), made.n_components), np.float32 if table.x.dtype == np.float32 else np.float64
     kind = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    with written_whole(out) as file:  # block by block: the whole may be larger than memory
+    with atomic_file(out) as file:  # block by block: the whole may be larger than memory
         np.lib.format.write_array_header_1_0(file, kind)
         for block in made.transformed_blocks(table.x):
             file.write(np.ascontiguousarray(block, dtype).data)

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from .. import __version__, reproduce
 from ..activations import CATALOGUE, dual, dual_slope, named
-from ..storage.files import written_whole
+from ..storage.files import atomic_file
 from . import common
 from .common import command, report
 
@@ -120,7 +120,7 @@ def report_page(
     if out.suffix not in (".html", ".htm"):
         raise ValueError(f"{out}: the name of a page ends with .html or .htm.")
     known, others = gathered(files)
-    with written_whole(out) as file:
+    with atomic_file(out) as file:
         file.write(page(known).encode())
     runs = sum(map(len, known.values()))
     left = "".join(f", and left out {count} of {name}, which has no section" for name, count in others.items())

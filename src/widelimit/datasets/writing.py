@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..storage.files import written_whole
+from ..storage.files import atomic_file
 from .asking import needed
 from .tables import suffix_of
 from .text import is_number
@@ -35,7 +35,7 @@ def write(path: str | os.PathLike, columns: Mapping[str, Any], overwrite: bool =
         raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
     if path.is_dir() or (path.exists() and not overwrite):
         raise FileExistsError(f"{path}: exists. Choose another name, or say overwrite=True for a file to replace.")
-    with written_whole(path) as file:
+    with atomic_file(path) as file:
         _WRITERS[suffix](file, arrays)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..numerics.checks import check_int
 from ..regression.kernel import Decomposition, decomposed, kernel_ridge
 from ..regression.sums import effective_rows
-from ..storage.described import whole
 from .inputs import NETWORK, ROWS, Neural, checked_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
@@ -75,7 +75,7 @@ class NeuralKernelRidge(Neural):
         K = self._kernel(X)
         self.intercept_ = w @ targets / w.sum()
         self.penalties_ = choice.values(w @ np.diag(K) / effective_rows(w).sum())
-        by = choice.by(len(X), whole("folds", self.folds, least=2))
+        by = choice.by(len(X), check_int("folds", self.folds, least=2))
         found = decomposed(K, w)
         path = kernel_ridge(K, targets - self.intercept_, self.penalties_, w, by, found)
         self.X_fit_, self.dual_coef_, self.scores_ = X, path.coefficients[path.chosen], path.scores

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.feature_map import FeatureMap
-from ..storage.described import whole
+from ..numerics.checks import check_int
 from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB
@@ -21,7 +21,7 @@ class Sketched(Neural):
 
     def _drawn(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        features = whole("n_components", self.n_components, least=1, most=_MOST)
+        features = check_int("n_components", self.n_components, least=1, most=_MOST)
         return self.net_.feature_map(jax.random.key(seed), self._input_shape(), features, self.kernel)
 
     def _feature_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:

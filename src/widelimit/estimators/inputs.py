@@ -17,8 +17,8 @@ from ..activations import Activation
 from ..layers import Flatten
 from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
+from ..numerics.checks import check_int
 from ..numerics.precision import bucket
-from ..storage.described import whole
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,
@@ -73,7 +73,7 @@ def network(
         raise TypeError(
             f"activation is a name such as 'relu', or an object such as widelimit.Gelu(), not {activation!r}."
         )
-    return ARCHITECTURES[arch](whole("depth", depth, least=0 if arch == "fc" else 1), activation, W_std, b_std)
+    return ARCHITECTURES[arch](check_int("depth", depth, least=0 if arch == "fc" else 1), activation, W_std, b_std)
 
 
 def width_for(columns: int) -> int:
@@ -156,7 +156,9 @@ class Neural(BaseEstimator):
     def _shape_of(self, X: Any) -> tuple[int, ...] | None:
         given = self.image_shape
         if given is not None:
-            given = tuple(whole("Every side of image_shape", side, least=1) for side in np.atleast_1d(given).tolist())
+            given = tuple(
+                check_int("Every side of image_shape", side, least=1) for side in np.atleast_1d(given).tolist()
+            )
             given = (*given, 1) if len(given) == 2 else given
             if len(given) != 3:
                 raise ValueError(

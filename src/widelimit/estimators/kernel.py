@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
-from ..numerics.precision import bucket, in_own_precision, rows_from
+from ..numerics.precision import bucket, in_input_precision, padded_rows
 from .inputs import KERNELS, filled_up, network
 
 
@@ -59,8 +59,10 @@ class NeuralKernel(Kernel):
         if not names:
             return net.kernel(x, get=self.kernel), np.empty((len(x), len(x), 0))
         parameters = [getattr(net.layers[0], name) for name in names]
-        full = rows_from(x, 0, bucket(len(x)))
-        value, slopes = in_own_precision(lambda x: _slopes(net, x, tuple(names), tuple(parameters), self.kernel), full)
+        full = padded_rows(x, 0, bucket(len(x)))
+        value, slopes = in_input_precision(
+            lambda x: _slopes(net, x, tuple(names), tuple(parameters), self.kernel), full
+        )
         # copies: scikit-learn adds to the diagonal in place, and what JAX gives is read-only
         return value[: len(x), : len(x)].copy(), np.moveaxis(slopes[:, : len(x), : len(x)], 0, -1).copy()
 

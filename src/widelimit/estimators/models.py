@@ -20,7 +20,7 @@ from ..features.feature_map import FeatureMap, rebuilt_map
 from ..layers import Nonlinearity
 from ..network import Network, from_json, serial
 from ..regression.sums import RidgeState
-from ..storage.files import described_file, written_whole
+from ..storage.files import atomic_file, described_file
 from .exact import NeuralKernelClassifier, NeuralKernelRegressor
 from .features import NeuralFeatures, Sketched
 from .images import ZCA, ImageNormalizer
@@ -75,7 +75,7 @@ def save(
     writer = _Writer(resumable)
     header = json.dumps({"widelimit": _FORMAT, "model": writer.said(model), "about": about or {}})
     named: dict[str, Any] = {f"array_{i}": array for i, array in enumerate(writer.arrays)}
-    with written_whole(path) as file:
+    with atomic_file(path) as file:
         np.savez(file, header=np.array(header), **named)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..numerics.checks import check_int
 from ..regression.sums import effective_rows
-from ..storage.described import whole
 from .features import Sketched
 from .inputs import NETWORK, ROWS, checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
@@ -92,7 +92,7 @@ class SketchedRidge(Sketched):
             self.stream_.add(*block)
 
     def _begin(self, outputs: int) -> None:
-        choice, folds = Choice(self.penalty, self.penalties).checked(), whole("folds", self.folds, least=2)
+        choice, folds = Choice(self.penalty, self.penalties).checked(), check_int("folds", self.folds, least=2)
         self.map_, self.scale_rows_ = self._drawn(), self.scale_rows
         self.stream_ = Stream(self.n_components, outputs, choice, folds)
 

@@ -20,10 +20,11 @@ from ..execution.progress import bar
 from ..kernels.exact import Kernels, kernel
 from ..kernels.matrix import device_memory
 from ..layers import Layer, Nonlinearity
-from ..numerics.precision import checked_inputs, in_own_precision, precision_of, rows_from
+from ..numerics.checks import check_int
+from ..numerics.precision import check_inputs, in_input_precision, padded_rows, precision_scope
 from ..sketches import Auto, Cosine, Exact, PolySketch, Powers, RandomWeights, Sketch, Widths
-from ..storage.described import plain, whole
-from ..storage.files import described_file, written_whole
+from ..storage.files import atomic_file, described_file
+from ..storage.module import plain
 from .cosine import OfCosine, of_cosine
 from .plan import LEAST, applied, column_count, draw, drawn_at_once, outline, planned
 
@@ -123,10 +124,10 @@ class FeatureMap(eqx.Module):
         program, `jax.jit(lambda x: phi(x))`.
         """
         x = self._checked(x)
-        size = self.batch_size(x.dtype) if batch is None else whole("batch", batch, least=1)
+        size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
         if isinstance(self.sketch, Exact) or _is_traced(x) or (isinstance(x, jax.Array) and len(x) <= size):
             some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
-            return self._chosen([in_own_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
+            return self._chosen([in_input_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
         results: list[Any] = []
         with bar("features", progress, len(x)) as advance:
             for start, blocks in self._blocks(x, size):
@@ -138,7 +139,7 @@ class FeatureMap(eqx.Module):
     def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
         """The features of `batch` rows after the other, for those who do not keep them."""
         x = self._checked(x)
-        size = self.batch_size(x.dtype) if batch is None else whole("batch", batch, least=1)
+        size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
         with bar("features", progress, len(x)) as advance:
             for _, blocks in self._blocks(x, size):
                 yield self._chosen(blocks)
@@ -155,7 +156,7 @@ class FeatureMap(eqx.Module):
         x = np.asarray(self._checked(x))
         if len(x) < 2:
             raise ValueError(f"An error needs two rows at least, and x has {len(x)}.")
-        rows = np.random.default_rng(seed).permutation(len(x))[: whole("sample", sample, least=2)]
+        rows = np.random.default_rng(seed).permutation(len(x))[: check_int("sample", sample, least=2)]
         x = np.asarray(x[np.sort(rows)], np.float64)
         features = self(x)
         features = features if self.several else (features,)
@@ -167,7 +168,7 @@ class FeatureMap(eqx.Module):
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
         header, arrays = self.described()
         named: dict[str, Any] = {f"array_{i}": array for i, array in enumerate(arrays)}
-        with written_whole(path) as file:
+        with atomic_file(path) as file:
             np.savez(file, header=np.array(json.dumps({"widelimit": _FORMAT, **header})), **named)
 
     def described(self) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -185,7 +186,7 @@ class FeatureMap(eqx.Module):
         return header, [_stored(np.asarray(leaf)) for leaf in drawn]
 
     def _checked(self, x: Any) -> Any:
-        x, _ = checked_inputs(x, None, names=("x", ""))
+        x, _ = check_inputs(x, None, names=("x", ""))
         if x.shape[1:] != self.input_shape:
             raise ValueError(
                 f"The map takes inputs of the shape (n, {', '.join(map(str, self.input_shape))}), and x has {x.shape}."
@@ -220,8 +221,8 @@ class FeatureMap(eqx.Module):
         begun: list[tuple[int, list[Array]]] = []
         for start in [*range(0, len(x), size), None]:
             if start is not None:
-                with precision_of(x):
-                    rows = rows_from(x, start, size)
+                with precision_scope(x):
+                    rows = padded_rows(x, start, size)
                     begun.append((start, [self._one(part, rows)[: len(x) - start] for part in self.parts]))
             if len(begun) > (start is not None):
                 place, blocks = begun.pop(0)
@@ -275,7 +276,7 @@ def feature_map(
     sketch: Sketch, dtype: Any,
 ) -> FeatureMap:  # fmt: skip
     """Draw a map; see `Network.feature_map`."""
-    features = whole("features", features, least=1)
+    features = check_int("features", features, least=1)
     dtype = None if dtype is None else _floating(dtype)
     # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))

@@ -117,14 +117,14 @@ def _finish(net: Layer, state: State) -> tuple[Kernels, Tape]:
     return Kernels(end.nngp, ntk), end.tape
 
 
-def computed_in(dtype: Any) -> np.dtype:
+def kernel_dtype(dtype: Any) -> np.dtype:
     """The precision of kernels of inputs of `dtype`: their own, and float32 of inputs of half precision."""
     return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
 
 
 def _mean_product(fn: Callable, x1: Array, x2: Array) -> Array:
     """fn(x1, x2), a sum of products over the channels, as a mean; nothing is rounded to less than float32."""
-    dtype = computed_in(x1.dtype)
+    dtype = kernel_dtype(x1.dtype)
     return fn(x1, x2, precision=product_precision(x1.dtype), preferred_element_type=dtype) / x1.shape[-1]
 
 
@@ -132,7 +132,7 @@ def _mean_product(fn: Callable, x1: Array, x2: Array) -> Array:
 def _own_covariance(paired: bool, x: Array) -> Array:
     """The mean over channels of the products of each input with itself, for equal pixels or all pairs of pixels."""
     if not paired:
-        return jnp.mean(jnp.square(x.astype(computed_in(x.dtype))), -1)
+        return jnp.mean(jnp.square(x.astype(kernel_dtype(x.dtype))), -1)
     rows = x.reshape(x.shape[0], -1, x.shape[-1])
     products = _mean_product(partial(jnp.einsum, "bpc,bqc->bpq"), rows, rows)
     return products.reshape(x.shape[:-1] + x.shape[1:-1])

@@ -25,9 +25,9 @@ import numpy as np
 from ..execution.progress import bar
 from ..execution.resumed import ResumedFiles
 from ..layers import Layer
-from ..numerics.precision import bucket, rows_from
+from ..numerics.precision import bucket, padded_rows
 from ..storage.files import digest
-from .exact import Kernels, computed_in, covariances, even, in_flight, tile
+from .exact import Kernels, covariances, even, in_flight, kernel_dtype, tile
 
 _UNITS = {"": 1, "B": 1} | {
     f"{letter}{suffix}": base ** (power + 1)
@@ -72,7 +72,7 @@ def tiled(
     """
     symmetric = symmetric or x2 is None
     other = x1 if x2 is None else x2
-    shape, dtype = (len(x1), len(other)), computed_in(x1.dtype)
+    shape, dtype = (len(x1), len(other)), kernel_dtype(x1.dtype)
     paths = _paths(names, out)
     results = {} if paths else _targets(names, out, shape, dtype, (x1, other))
     files = ResumedFiles(paths, digest(names, net, x1, x2)) if paths else None
@@ -155,7 +155,7 @@ def _run(program: Any, net: Layer, x1: Any, x2: Any, sides: tuple[int, int], cor
     with jax.enable_x64(x1.dtype == np.float64):
         if isinstance(x1, jax.Array):
             return program(net, x1, x2, np.asarray(corner, np.int32))
-        return program(net, *(rows_from(x, *place) for x, *place in zip((x1, x2), corner, sides, strict=True)))
+        return program(net, *(padded_rows(x, *place) for x, *place in zip((x1, x2), corner, sides, strict=True)))
 
 
 def _compiled(

@@ -18,16 +18,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation, moment_dual, moment_slope, named
-from ..numerics import computed_apart, computed_once, safe_sqrt
+from ..numerics import fusion_barrier, safe_sqrt, tree_barrier
 from ..sketches import Features
-from ..storage.described import Described
+from ..storage.module import ReprAsCode
 from .state import State
 
 Shape = tuple[int | None, ...]
 WRONG_PARAMETERS = "The parameters are not those of this network. Make them with net.init(key, input_shape)."
 
 
-class Layer(Described):
+class Layer(ReprAsCode):
     """A step of a network."""
 
     takes_branches: ClassVar[bool] = False  # whether it works on what FanOut makes
@@ -93,7 +93,7 @@ class Nonlinearity(Layer):
             ntk = None if ntk is None else ntk * act.k_slope(std, std, jnp.sign(std))
         else:
             arrays = state.nngp, state.ntk, *state.per_pixel(first, second)
-            nngp, ntk = computed_apart(kernels, *arrays, results=2)
+            nngp, ntk = fusion_barrier(kernels, *arrays, results=2)
         return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(act).__name__)
 
     def forward(self, params, x: Array, key):
@@ -107,7 +107,7 @@ class Nonlinearity(Layer):
         # pixels are looked at again by the next convolution, which must not compute the activation once for each look
         if not features.spatial:
             return self._features(drawn, features)
-        return computed_once(lambda drawn, features: self._features(drawn, features), drawn, features)
+        return tree_barrier(lambda drawn, features: self._features(drawn, features), drawn, features)
 
     def _features(self, drawn, features: Features) -> Features:
         act, point, narrow = self.activation, features.point(), features.phi.kept.dtype

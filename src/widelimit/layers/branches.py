@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from ..numerics.checks import check_int
 from ..sketches import Columns, Features, draw_signs, fold, join
-from ..storage.described import nested, whole
+from ..storage.module import nested
 from .base import Layer, as_layer
 from .state import State
 
@@ -21,7 +22,7 @@ from .state import State
 class FanOut(Layer):
     """`num` copies of what comes in."""
 
-    num: int = eqx.field(static=True, converter=lambda num: whole("The number of copies", num, least=1))
+    num: int = eqx.field(static=True, converter=lambda num: check_int("The number of copies", num, least=1))
 
     def shape(self, shape, width):
         return [shape] * self.num

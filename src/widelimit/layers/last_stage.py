@@ -20,7 +20,7 @@ from ..activations import ABRelu, Abs, Activation, ExpNormalized, LeakyRelu, Rel
 from ..activations.base import moment_dual
 from ..numerics import safe_divide, safe_sqrt, set_at_one
 from .base import Layer, Nonlinearity
-from .paired_windows import fits, lanes, launched, plain_window_sum, runs_on_gpu, walked
+from .paired_windows import fits, lanes, launch, plain_window_sum, runs_on_gpu, walk_pixels
 from .spatial import GlobalAvgPool
 from .state import State
 from .weights import Conv
@@ -99,11 +99,13 @@ def _launched(
             return carried + own_act.k(std1_ref[place.first], std2_ref[place.second], set_at_one(c, ulps))
 
         lane = lanes(shape)
-        out_ref[pl.program_id(1) * row_length + lane] = walked(x_ref, shape, add, jnp.zeros(lane.shape, jnp.float32))
+        out_ref[pl.program_id(1) * row_length + lane] = walk_pixels(
+            x_ref, shape, add, jnp.zeros(lane.shape, jnp.float32)
+        )
 
     given: list[Any] = [x.reshape(-1)]
     for std in stds:
         given += [std, safe_divide(jnp.ones((), std.dtype), std)]
     given += [affine, jnp.stack([*numbers, 0.0])]  # an activation may have no number at all
-    sums = launched(program, shape, shape[0] * row_length, interpret)(*given)
+    sums = launch(program, shape, shape[0] * row_length, interpret)(*given)
     return sums.reshape(shape[0], shape[3], -1).sum(-1) / prod(shape[-2:]) ** 2

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..numerics import stored
+from ..numerics import materialize
 from .windows import window_sum
 
 _SIDE = 3
@@ -31,7 +31,7 @@ _WIDEST = 32  # pixels of a row, three rows of which are kept in registers
 def common_window_sum(x: Array, axes: Sequence[tuple[int, ...]], sizes, strides, padding: str) -> Array:
     """The sum over the windows of all spatial axes; `axes` has for each where it is in either input."""
     for i, (both, size, stride) in enumerate(zip(axes, sizes, strides, strict=True)):
-        x = window_sum(x if i == 0 else stored(x), both, size, stride, padding)
+        x = window_sum(x if i == 0 else materialize(x), both, size, stride, padding)
     return x
 
 
@@ -75,12 +75,12 @@ def _launched(x: Array, interpret: bool) -> Array:
         def store(_, place, total):
             out_ref[place.entry] = total
 
-        walked(x_ref, x.shape, store)
+        walk_pixels(x_ref, x.shape, store)
 
-    return launched(program, x.shape, x.size, interpret)(x.reshape(-1)).reshape(x.shape)
+    return launch(program, x.shape, x.size, interpret)(x.reshape(-1)).reshape(x.shape)
 
 
-def launched(program: Callable, shape: tuple[int, ...], size: int, interpret: bool) -> Callable[..., Array]:
+def launch(program: Callable, shape: tuple[int, ...], size: int, interpret: bool) -> Callable[..., Array]:
     """The program, run by blocks of threads for covariances of `shape`; it gives `size` numbers of float32."""
     # slow to import, and of use on a GPU alone
     from jax.experimental import pallas as pl
@@ -111,7 +111,7 @@ def lanes(shape: tuple[int, ...]) -> Array:
     return jnp.minimum(found, prod(shape[3:]) - 1)  # threads too many do the last one's work again
 
 
-def walked(x_ref: Any, shape: tuple[int, ...], each: Callable[[Any, Place, Array], Any], start: Any = None) -> Any:
+def walk_pixels(x_ref: Any, shape: tuple[int, ...], each: Callable[[Any, Place, Array], Any], start: Any = None) -> Any:
     """What a block of threads does: `carried = each(carried, place, sum)` for all pixels of one first input."""
     from jax.experimental import pallas as pl
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..numerics.checks import check_number
 from ..sketches import Features
-from ..storage.described import number, parameter
+from ..storage.module import parameter
 from .base import Layer
 from .state import State
 
@@ -30,7 +31,7 @@ class LayerNorm(Layer):
     """
 
     axis: int | tuple[int, ...] = eqx.field(default=-1, static=True, converter=axes)
-    eps: float = eqx.field(default=1e-12, static=True, converter=lambda eps: float(number(eps)))
+    eps: float = eqx.field(default=1e-12, static=True, converter=lambda eps: float(check_number(eps)))
 
     def __check_init__(self):
         if not self.eps > 0:

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..numerics.checks import check_int, check_number, check_optional_number
 from ..sketches import Columns, Features, direct_sum, join, kept
-from ..storage.described import number, optional_number, parameter, whole
+from ..storage.module import parameter
 from .base import WRONG_PARAMETERS, Layer, spatial_rank
 from .paired_windows import common_window_sum, fast_window_sum, fits, runs_on_gpu
 from .state import State
@@ -28,14 +29,14 @@ from .windows import check_padding, pad_axes, per_axis, window_count
 
 def optional_width(width):
     """A number of channels, or None."""
-    return None if width is None else whole("width", width, least=1)
+    return None if width is None else check_int("width", width, least=1)
 
 
 def scales(s):
     """How many times wider than they count the layers before and after are; only the standard parameterisation minds."""
     if not (isinstance(s, tuple | list) and len(s) == 2):
         raise ValueError(f"s is a pair of whole numbers, such as (1, 1), not {s!r}.")
-    return tuple(whole("s", part, least=1) for part in s)
+    return tuple(check_int("s", part, least=1) for part in s)
 
 
 class _Weights(Layer):
@@ -270,7 +271,7 @@ class Conv(_Weights):
         self.strides = None if strides is None else per_axis("strides", strides, len(filter_shape))
         check_padding(padding)
         self.padding = padding
-        self.W_std, self.b_std = number(W_std), optional_number(b_std)
+        self.W_std, self.b_std = check_number(W_std), check_optional_number(b_std)
         self.width, self.parameterization, self.s = optional_width(width), parameterization, scales(s)
 
     @property

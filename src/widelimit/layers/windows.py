@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..storage.described import whole
+from ..numerics.checks import check_int
 
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
 
@@ -18,7 +18,7 @@ def per_axis(what: str, value, rank: int) -> tuple[int, ...]:
     values = tuple(value) if np.ndim(value) else (value,) * rank
     if len(values) != rank:
         raise ValueError(f"{what} takes {rank} whole positive number(s), one for each spatial axis, not {value!r}.")
-    return tuple(whole(f"Each entry of {what}", v, least=1) for v in values)
+    return tuple(check_int(f"Each entry of {what}", v, least=1) for v in values)
 
 
 def check_padding(padding: str) -> None:

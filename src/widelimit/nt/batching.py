@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..storage.described import whole
+from ..numerics.checks import check_int
 from .blocks import in_blocks
 from .kernels import KernelFn
 
@@ -15,7 +15,7 @@ def batch(kernel_fn: Callable, batch_size: int = 0, device_count: int = -1, stor
     outputs with pixels, and any other function of two inputs, as that of an empirical kernel, are called for one block
     after the other. `device_count` and `store_on_device` are accepted and not needed.
     """
-    size = whole("batch_size", batch_size)
+    size = check_int("batch_size", batch_size)
     if size == 0:
         return kernel_fn
     if isinstance(kernel_fn, KernelFn):

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..numerics.precision import in_own_precision
-from ..storage.described import whole
+from ..numerics.checks import check_int
+from ..numerics.precision import in_input_precision
 from .choosing import asked, select
 
 _READINGS = ("nngp", "ntk")
@@ -99,7 +99,7 @@ def _precise(run: Callable, x1: Any, x2: Any) -> Any:
     if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in given):
         return run(x1, x2)
     dtype = np.result_type(*given)
-    return in_own_precision(run, *(None if x is None else x.astype(dtype, copy=False) for x in (x1, x2)))
+    return in_input_precision(run, *(None if x is None else x.astype(dtype, copy=False) for x in (x1, x2)))
 
 
 def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -149,7 +149,7 @@ def monte_carlo_kernel_fn(
     finite = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes)
     single = not isinstance(n_samples, Iterable)
     several = n_samples if isinstance(n_samples, Iterable) else [n_samples]
-    counts = sorted({whole("n_samples", count, least=1) for count in several})
+    counts = sorted({check_int("n_samples", count, least=1) for count in several})
     if not counts:
         raise ValueError("n_samples is a number of networks, or several such numbers, and holds none.")
     known = inspect.signature(apply_fn).parameters
@@ -187,7 +187,7 @@ def linearize(f: Callable, params: Any) -> Callable:
 def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
     """f to the given order in its parameters around `params`."""
 
-    degree = whole("degree", degree)
+    degree = check_int("degree", degree)
 
     def expanded(new, x, *args, **kwargs):
         return _precise(lambda x, _: along_parameters(new, x, *args, **kwargs), x, None)

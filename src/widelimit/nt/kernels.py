@@ -16,7 +16,7 @@ from ..kernels.exact import ends_gaussian, kernel
 from ..kernels.matrix import tiled
 from ..layers.state import STATIC
 from ..network import Network
-from ..numerics.precision import checked_inputs, in_own_precision
+from ..numerics.precision import check_inputs, in_input_precision
 from .blocks import in_blocks
 from .choosing import asked, select
 
@@ -113,7 +113,7 @@ class KernelFn:
         x2 = None if x2 is not None and _same(x1, x2) else x2
         source = (self.net, x1, x2)
         x1, x2 = (None if x is None else canonical(x, self.axes) for x in (x1, x2))
-        x1, x2 = checked_inputs(x1, x2)
+        x1, x2 = check_inputs(x1, x2)
         shape = self.net.shape(x1.shape[1:], None)
         pairs = len(shape) > 1 and not diagonal_spatial
         need = {"nngp", "ntk", "cov1", "cov2", "is_gaussian"} if get is None else set(names)
@@ -123,7 +123,7 @@ class KernelFn:
         for name, x in (("cov1", x1), ("cov2", x2)):
             if name in need and x is not None:
                 if diagonal_batch:
-                    own = in_own_precision(partial(_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None)
+                    own = in_input_precision(partial(_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None)
                     found[name] = _zipped(own.nngp, len(shape) - 1 if pairs else 0)
                 else:
                     found[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
@@ -151,7 +151,7 @@ class KernelFn:
     def _kernels(self, x1, x2, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
         """The kernels named: whole, or in tiles where those were asked for or serve better."""
         if rank > 0:
-            run = partial(in_own_precision, partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names))
+            run = partial(in_input_precision, partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names))
             found = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
         elif self.block is not None and (concrete := _concrete(self.net, x1, x2)) is not None:
             found = tiled(*concrete, names, side=self.block)

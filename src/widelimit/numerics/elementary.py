@@ -216,7 +216,7 @@ def product_precision(dtype: Any) -> str | None:
     return None if jnp.dtype(dtype).itemsize < 4 else "highest"
 
 
-def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
+def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
     """fn(*arrays), whose results are shaped like the first arrays, neither merged with other steps nor computed twice.
 
     Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
@@ -234,13 +234,13 @@ def computed_apart(fn: Callable, *arrays: Array | None, results: int) -> Any:
     return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
 
 
-def stored(x: Array) -> Array:
+def materialize(x: Array) -> Array:
     """x as an array of its own. A GPU would merge the sums along one axis with those along the next, nine terms for six."""
     return x if jax.default_backend() == "cpu" else jax.lax.optimization_barrier(x)
 
 
-def computed_once(fn: Callable, *trees: Any) -> Any:
-    """fn(*trees) by itself, as `computed_apart`, for arguments and results that are any trees of arrays."""
+def tree_barrier(fn: Callable, *trees: Any) -> Any:
+    """fn(*trees) by itself, as `fusion_barrier`, for arguments and results that are any trees of arrays."""
     if jax.default_backend() != "cpu":
         return jax.lax.optimization_barrier(fn(*jax.lax.optimization_barrier(trees)))
     shapes = jax.eval_shape(fn, *trees)

@@ -18,7 +18,7 @@ import numpy as np
 _LOOKED_AT = 2**22  # numbers at a time
 
 
-def checked_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> tuple[Any, Any]:
+def check_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> tuple[Any, Any]:
     """Both inputs as arrays of one kind and dtype, with a batch and a channel axis, finite and of matching shape."""
     with_jax = any(isinstance(x, jax.Array) for x in (x1, x2))
     x1 = _input(names[0], x1, with_jax)
@@ -53,19 +53,19 @@ def common_arrays(*values: Any) -> list[Any]:
     return [np.asarray(v, np.result_type(*dtypes) if dtypes else np.float64) for v in arrays]
 
 
-def in_own_precision(fn: Callable, *arrays: Any) -> Any:
+def in_input_precision(fn: Callable, *arrays: Any) -> Any:
     """fn(*arrays), where arrays are of one dtype or None: NumPy arrays in a scope of their precision, and back to NumPy."""
     if not isinstance(arrays[0], np.ndarray):
         return fn(*arrays)
     try:
-        with precision_of(arrays[0]):
+        with precision_scope(arrays[0]):
             return jax.tree.map(np.asarray, fn(*arrays))
     except jax.errors.TracerArrayConversionError:  # something else is traced, and so is the result
         dtype = jnp.result_type(float) if arrays[0].dtype == np.float64 else arrays[0].dtype
         return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
 
 
-def precision_of(x: Any) -> AbstractContextManager:
+def precision_scope(x: Any) -> AbstractContextManager:
     """The scope in which NumPy arrays like x are computed; JAX arrays are computed in the present one."""
     return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 
@@ -78,7 +78,7 @@ def bucket(rows: int) -> int:
     return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
 
 
-def rows_from(x: Any, start: int, count: int) -> Any:
+def padded_rows(x: Any, start: int, count: int) -> Any:
     """`count` rows from `start` on, the last one repeated beyond the end; NumPy or JAX as x is."""
     library: Any = jnp if isinstance(x, jax.Array) else np
     part = library.asarray(x[start : start + count])

@@ -40,7 +40,7 @@ import widelimit as wl
 
 from ..datasets import bundled
 from ..estimators import NeuralKernelClassifier, SketchedRidgeClassifier
-from ..storage.files import written_whole
+from ..storage.files import atomic_file
 from .plots import saved
 
 SIZES = (1000, 1500, 2500, 3000, 10_000, 50_000)
@@ -398,7 +398,7 @@ def _usable(folder: Path) -> None:
 def _write(folder: Path, drawn: dict[str, Figure], found: dict[str, Any]) -> list[Path]:
     for name, figure in drawn.items():
         saved(figure, folder / name, dpi=120)
-    with written_whole(folder / "results.json") as file:
+    with atomic_file(folder / "results.json") as file:
         file.write((json.dumps(found, indent=1) + "\n").encode())
     return [*(folder / name for name in drawn), folder / "results.json"]
 

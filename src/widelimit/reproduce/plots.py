@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
 from ..activations import Activation, dual, dual_slope
-from ..storage.files import written_whole
+from ..storage.files import atomic_file
 
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9")
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
@@ -25,7 +25,7 @@ def saved(figure: Figure, path: Path, dpi: int = 150, origin: str | None = None)
     """Write a figure into a file, of the kind that its name ends with, and into its metadata what it is of."""
     kind = path.suffix[1:]
     metadata = {"Subject" if kind == "pdf" else "Description": origin} if origin else None
-    with written_whole(path) as file:
+    with atomic_file(path) as file:
         figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
 
 

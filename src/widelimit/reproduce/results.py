@@ -15,7 +15,7 @@ import jax
 
 from .. import __version__
 from ..kernels.matrix import device_memory
-from ..storage.files import check_writable, written_whole
+from ..storage.files import atomic_file, check_writable
 
 _FORMAT = 1
 _NEEDED = {"experiment", "digest", "config", "device"}
@@ -47,7 +47,7 @@ def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
 def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
     """Write the file with another run, in place of an earlier one of the same digest."""
     runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
-    with written_whole(path) as file:
+    with atomic_file(path) as file:
         file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
 
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from ..activations import Activation
 from ..numerics import cosine, safe_sqrt
-from ..storage.described import whole
+from ..numerics.checks import check_int
 from .columns import kept
 from .powers import Powers, Series
 from .random_weights import RandomWeights
@@ -48,7 +48,7 @@ class Auto(Sketch):
     degree: int = eqx.field(default=8, static=True)
 
     def __check_init__(self):
-        whole("degree", self.degree, most=64)
+        check_int("degree", self.degree, most=64)
 
     def takes_whole_patches(self) -> bool:
         return True

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..storage.described import whole
+from ..numerics.checks import check_int
 from .columns import Columns
 from .linear_maps import Projection, product, projection
 from .series import coefficients, shares, slope_coefficients, tabulated
@@ -39,7 +39,7 @@ class Powers(Sketch):
     complex_signs: bool = eqx.field(default=True, static=True)
 
     def __check_init__(self):
-        whole("degree", self.degree, most=64)
+        check_int("degree", self.degree, most=64)
         if not isinstance(self.complex_signs, bool):
             raise TypeError(f"complex_signs is True or False, not {self.complex_signs!r}.")
 
@@ -98,7 +98,7 @@ class PolySketch(Sketch):
     degree: int = eqx.field(default=8, static=True)
 
     def __check_init__(self):
-        whole("degree", self.degree, most=64)
+        check_int("degree", self.degree, most=64)
 
     def folds(self) -> bool:
         return False

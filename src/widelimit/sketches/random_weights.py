@@ -14,7 +14,7 @@ from jaxtyping import Array
 from ..activations import Activation
 from ..activations.hermite import derivative_coefficients, hermite
 from ..numerics import safe_divide, safe_sqrt
-from ..storage.described import whole
+from ..numerics.checks import check_int
 from .columns import Columns, Features
 from .linear_maps import Projection, projection
 from .step import Sketch, Slope, slope_step
@@ -72,7 +72,7 @@ class RandomWeights(Sketch):
 
     def __check_init__(self):
         if self.orders is not None:
-            whole("orders", self.orders, most=3)
+            check_int("orders", self.orders, most=3)
 
     def takes_whole_patches(self) -> bool:
         return True

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation
-from ..storage.described import Described
+from ..storage.module import ReprAsCode
 from .columns import Columns, DirectSum, Features, direct_sum
 from .linear_maps import Product, product
 
 
-class Sketch(Described):
+class Sketch(ReprAsCode):
     """How features go through an activation."""
 
     def folds(self) -> bool:

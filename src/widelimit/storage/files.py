@@ -37,7 +37,7 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     """A file to write that has its name only when the work on it has ended well; otherwise nothing is left of it.
 
     What a symbolic link names is replaced, and not the link.

@@ -6,17 +6,16 @@ Nothing is imported or executed in reading: a description names a class of a giv
 
 import inspect
 from functools import partial
-from math import isfinite, nan
-from numbers import Real
-from operator import index
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from ..numerics.checks import check_int, check_number, check_optional_number
 
-class Described(eqx.Module):
+
+class ReprAsCode(eqx.Module):
     """A module whose constructor's parameters are also its attributes."""
 
     def argument(self, name: str) -> Any:
@@ -38,45 +37,14 @@ class Described(eqx.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def number(value: Any) -> Any:
-    """A parameter as a Python float, which JAX traces and differentiates; JAX's own arrays stay what they are."""
-    if isinstance(value, jax.Array) and value.shape == ():
-        return value
-    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    try:
-        found = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:  # of a whole number
-        found = nan
-    if not isfinite(found):
-        raise TypeError(f"A parameter is a single, finite real number, not {value!r}.")
-    return found
-
-
-def whole(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
-    """A whole number, Python's or NumPy's, within bounds."""
-    try:
-        count = None if isinstance(value, bool) else index(value)
-    except TypeError:
-        count = None
-    if count is None or count < least or (most is not None and count > most):
-        bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{what} is a whole number {bounds}, not {value!r}.")
-    return count
-
-
-def optional_number(value: Any) -> Any:
-    """The same, or None."""
-    return None if value is None else number(value)
-
-
 def parameter(**options: Any) -> Any:
     """A field that holds such a number, or None where that is the default."""
-    return eqx.field(converter=optional_number if options.get("default", 0) is None else number, **options)
+    return eqx.field(converter=check_optional_number if options.get("default", 0) is None else check_number, **options)
 
 
 def static_degree(most: int) -> Any:
     """A field that holds a degree, part of what JAX compiles for; beyond `most` its factorials leave float64."""
-    return eqx.field(static=True, converter=partial(whole, "The degree", most=most))
+    return eqx.field(static=True, converter=partial(check_int, "The degree", most=most))
 
 
 def _is_default(value: Any, default: Any) -> bool:
