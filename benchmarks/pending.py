@@ -71,7 +71,7 @@ PENDING = [
     *(_kernels(activation, kernel, 3) for activation in ("exp_normalized", "abrelu", "gelu") for kernel in ("ntk", "nngp")),
     _cifar10("exact last stage without mirror images", 3, 6, "cifar10-exact-last", "--features", "4096", "--exact-last",
              "--channels", "1024", "--scale", "1.5", *SEEDS, exact_last=True, flips=False),
-    Pending("Figure 2", (*REPRODUCE, "widths", "--full"), "widths-h200.json", 16, 75, {"pixels": 32, "train": 50_000}),
+    Pending("Figure 2", (*REPRODUCE, "widths", "--full"), "widths-h200.json", 16, 42, {"pixels": 32, "train": 50_000}),
     Pending("Figure 4", (*REPRODUCE, "activations", "--full"), "activations-h200.json", 122, 200, {"pixels": 32}),
     *(_polysketch(2**power, minutes) for power, minutes in ((9, 3), (10, 4), (11, 6), (12, 10), (13, 25))),
     Pending("Theorems 4 and 5", (*REPRODUCE, "embedding", "--full"), "embedding-h200.json", 42, 60),

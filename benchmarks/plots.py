@@ -5,7 +5,6 @@
 readings.png  one network read three ways: its kernel between two inputs at every angle, and how the error of features and
               of finite networks falls with their number and their width, against other sketches
 digits.png    test accuracy on handwritten digits against the number of features, with the exact kernel's
-widths-h200.png  Figure 2 of the paper at its size: scale 0.5 is of `reproduce cifar10`, the rest of `reproduce widths`
 others        what OF_RESULTS names
 """
 
@@ -22,8 +21,6 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
-from widelimit.reproduce import widths
-from widelimit.reproduce.cifar10 import GAUSSIAN, ON_TEST
 from widelimit.reproduce.results import read_runs
 from widelimit.reproduce.study import Shown, save_figure
 
@@ -145,38 +142,17 @@ def of_results(folder: Path, name: str) -> None:
 
 def finished(name: str) -> tuple[Shown, list[dict[str, Any]]]:
     """The experiment and the runs of a figure of the docs."""
-    if name == "widths-h200":
-        return widths.SHOWN, widths_in_full()
     runs = [run for file in OF_RESULTS[name] for run in read_runs(RESULTS / f"{file}.json")]
     return import_module(f"widelimit.reproduce.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
-
-
-def widths_in_full() -> list[dict[str, Any]]:
-    """The runs of Figure 2 at the paper's size; those of scale 0.5, of another command, as one of its runs."""
-    runs = read_runs(RESULTS / "widths-h200.json")
-    scaled = [run for run in read_runs(RESULTS / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
-    scaled = sorted(scaled, key=lambda run: run["config"]["features"])
-    penalties = scaled[0]["config"]["penalties"]
-    config = runs[0]["config"] | {"activation": GAUSSIAN, "scale": 0.5, "penalties": penalties}
-    assert config["features"] == [run["config"]["features"][0] for run in scaled]
-    for run in scaled:
-        assert run["config"]["seeds"] == [config["seed"]]
-        assert all(run["config"][name] == config[name] for name in ("kernel", "train", "test", "dtype"))
-    return [*runs, {
-        "config": config, "accuracies": [run["accuracy"] for run in scaled], "penalties": [run["penalty"] for run in scaled],
-        ON_TEST: [run[ON_TEST]["accuracy"] for run in scaled],
-    }]  # fmt: skip
 
 
 OF_RESULTS = {  # figures, and the files of their runs
     "abrelu": ["abrelu-cpu"], "abrelu-h200": ["abrelu-h200"], "activations-cifar10": ["activations-cpu"],
     "cifar10": ["cifar10-h200"], "dual-kernel": ["dual-kernel-cpu"], "embedding": ["embedding-cpu"],
     "quadrature": ["quadrature-cpu"], "speedup": ["speedup-cpu", "speedup-h200"], "tabular": ["tabular-cpu"],
-    "widths": ["widths-cpu"],
+    "widths": ["widths-cpu"], "widths-h200": ["widths-h200"],
 }  # fmt: skip
-PLOTS = {"readings": readings, "digits": digits} | {
-    name: partial(of_results, name=name) for name in (*OF_RESULTS, "widths-h200")
-}
+PLOTS = {"readings": readings, "digits": digits} | {name: partial(of_results, name=name) for name in OF_RESULTS}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

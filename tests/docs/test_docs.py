@@ -4,6 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -48,15 +49,23 @@ def test_figures_of_cifar10_are_those_of_the_runs():
     headline = f"{best['accuracy, %']:.2f} ± {best['spread']} %"
     for path in ("README.md", "CHANGELOG.md", "docs/index.md", "docs/paper.md"):
         assert headline.removesuffix(" %") in (ROOT / path).read_text(), path
-    scaled = [run for run in read_runs(results / "cifar10-activations-h200.json") if run["config"]["scale"] == 0.5]
-    cells = {"normalised Gaussian, scale 0.5": [_of_penalties(run["accuracy"], run["penalty"], run) for run in
-             sorted(scaled, key=lambda run: run["config"]["features"])]}  # fmt: skip
     for run in read_runs(results / "widths-h200.json"):
-        found = zip(run["accuracies"], run["penalties"], strict=True)
         name = widths.spoken(run["config"]["activation"], run["config"]["scale"])
-        cells[name] = [_of_penalties(accuracy, penalty, run) for accuracy, penalty in found]
-    for name, own in cells.items():
-        assert f"| {name} | {' | '.join(own)} |" in paper
+        name += ", NTK" * (run["config"]["kernel"] == "ntk")
+        accuracies = zip(run["accuracies"], run["penalties"], strict=True)
+        cells = [_of_penalties(accuracy, penalty, run) for accuracy, penalty in accuracies]
+        assert f"| {name} | {' | '.join(cells)} |" in paper
+    of_kernels = cifar10.table(read_runs(results / "cifar10-kernels-h200.json"))
+    of_last_stage = cifar10.table(read_runs(results / "cifar10-exact-last-h200.json"))
+    assert len(of_kernels) == 6
+    assert len(of_last_stage) == 1
+    for row in [*of_kernels, *of_last_stage]:
+        assert f"{row['accuracy, %']:.2f} ± {row['spread']}" in page
+    orders: dict[str, list[float]] = {}
+    for run in read_runs(results / "orders-h200.json"):
+        orders.setdefault(run["config"]["weights"], []).append(100 * run["accuracy"])
+    for accuracies in orders.values():
+        assert f"| {np.mean(accuracies):.2f} ± {np.std(accuracies, ddof=1):.2f} |" in page
     for device in ("cpu", "h200"):
         for row in abrelu.table(read_runs(results / f"abrelu-{device}.json")):
             chosen = [row["activation"], *(row[f"{kind}, %"] for kind in abrelu.KINDS)]
@@ -113,10 +122,9 @@ def test_figures_of_the_paper_are_those_of_the_runs():
 def test_figures_of_the_paper_are_drawn_from_the_files_of_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     plots = import_module("plots")
-    named = {**plots.OF_RESULTS, "widths-h200": None}
     shown = re.findall(r"\(images/([\w-]+)\.png\)", (ROOT / "docs" / "paper.md").read_text())
-    assert set(shown) <= set(named)
-    for name in named:
+    assert set(shown) <= set(plots.OF_RESULTS)
+    for name in plots.OF_RESULTS:
         study, runs = plots.finished(name)
         with Image.open(ROOT / "docs" / "images" / f"{name}.png") as image:
             assert image.text["Description"] == figure_of(study, runs), f"python benchmarks/plots.py docs/images {name}"
