@@ -1,0 +1,116 @@
+"""Put known faults into the package, one at a time, and see that a test notices each.
+
+    python tools/faults.py                  # all of them
+    python tools/faults.py --only NAME      # those whose name contains NAME
+    python tools/faults.py --jobs 2
+
+Each fault once passed all fast tests. When code moves, its entry moves with it: `old` is a text that occurs once in `file`.
+The fault is put into a temporary copy of the source; the working tree is not touched.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+# As in the Makefile's `check`: without optimisations programs compile in half the time.
+PLAIN = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+class Fault(NamedTuple):
+    """A change to the source that makes it wrong, and a test that must then fail."""
+
+    name: str
+    file: str  # below src/widelimit
+    old: str
+    new: str
+    test: str  # below tests
+
+
+FAULTS = [
+    Fault(
+        "a journal without its matrices is read", "resumed.py",
+        "self.journal.exists() and all(path.exists() for path in self.partial)",
+        "self.journal.exists() or all(path.exists() for path in self.partial)",
+        "test_resume.py::test_leftover_files_stop_no_run",
+    ),
+    Fault(
+        "one matrix of two is enough to go on", "resumed.py",
+        "all(path.exists() for path in self.partial)", "any(path.exists() for path in self.partial)",
+        "test_resume.py::test_leftover_files_stop_no_run",
+    ),
+    Fault(
+        "an old journal stays while new matrices are made", "resumed.py",
+        "            self.journal.unlink(missing_ok=True)  # before", "            pass  # before",
+        "test_resume.py::test_a_kill_after_a_file_was_lost",
+    ),
+    Fault(
+        "the journal is rewritten in place", "resumed.py",
+        'new = self.journal.with_name(self.journal.name + ".new")', "new = self.journal",
+        "test_resume.py::test_a_kill_at_any_file_call_of_a_run_that_goes_on",
+    ),
+    Fault(
+        "matrices are not flushed", "resumed.py", "            array.flush()", "            pass",
+        "test_resume.py::test_entries_are_on_disk_before_a_file_has_its_name",
+    ),
+]  # fmt: skip
+
+
+def run_tests(source: Path, tests: str) -> subprocess.CompletedProcess:
+    """Run tests against the package in the folder `source`."""
+    environment = {"XLA_FLAGS": PLAIN, "PYTHONDONTWRITEBYTECODE": "1", **os.environ, "PYTHONPATH": str(source)}
+    files = [str(ROOT / "tests" / test) for test in tests.split(" ") if test]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *files], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+
+def try_fault(fault: Fault) -> tuple[str, str]:
+    """What became of a fault, and the output of the tests."""
+    with TemporaryDirectory() as folder:
+        source = Path(folder)
+        shutil.copytree(ROOT / "src", source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        path = source / "widelimit" / fault.file
+        text = path.read_text() if path.exists() else ""
+        if text.count(fault.old) != 1:
+            return "text not found once", f"{fault.file} holds {text.count(fault.old)} times: {fault.old}"
+        path.write_text(text.replace(fault.old, fault.new))
+        done = run_tests(source, fault.test)
+    found = {0: "NOT NOTICED", 1: "noticed"}.get(done.returncode, "the tests did not run")
+    return found, done.stdout + done.stderr
+
+
+def main() -> int:
+    """Try the faults; 0 where all were noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="NAME", help="faults whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    options = parser.parse_args()
+    faults = [fault for fault in FAULTS if options.only in fault.name]
+    if not faults:
+        parser.error(f"no fault's name contains {options.only!r}")
+    tests = sorted({test for fault in faults for test in fault.test.split(" ")})
+    sound = run_tests(ROOT / "src", " ".join(tests))
+    if sound.returncode != 0:
+        print(sound.stdout + sound.stderr, "Tests fail without any fault.", sep="\n")
+        return 1
+    missed = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for fault, (found, output) in zip(faults, pool.map(try_fault, faults), strict=True):
+            print(f"{found:20} {fault.name} ({fault.file})", flush=True)
+            if found != "noticed":
+                missed += 1
+                print(output)
+    print(f"{len(faults) - missed} of {len(faults)} faults noticed")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
