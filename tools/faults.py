@@ -1,7 +1,7 @@
 """Put known faults into the package, one at a time, and see that a test notices each.
 
     python tools/faults.py                  # all of them
-    python tools/faults.py --only NAME      # those whose name contains NAME
+    python tools/faults.py --only NAME      # those with NAME in their name, file or test
     python tools/faults.py --jobs 2
 
 Each fault once passed all fast tests. When code moves, its entry moves with it: `old` is a text that occurs once in `file`.
@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,16 +60,47 @@ FAULTS = [
         "matrices are not flushed", "resumed.py", "            array.flush()", "            pass",
         "test_resume.py::test_entries_are_on_disk_before_a_file_has_its_name",
     ),
+    Fault(
+        "a tile on the diagonal takes equal inputs for different ones", "tiles.py",
+        "if x2 is None and i == j:", "if x2 is None and i == j == -1:",
+        "test_tiles.py::test_tiles_on_the_diagonal_know_equal_inputs",
+    ),
+    Fault(
+        "the results of a tile are counted once", "tiles.py",
+        "2 * analysis.output_size_in_bytes", "analysis.output_size_in_bytes",
+        "test_tiles.py::test_a_tile_is_counted_with_its_inputs_and_results",
+    ),
+    Fault(
+        "the inputs of a tile are not counted", "tiles.py",
+        "return inputs + analysis.temp", "return analysis.temp",
+        "test_tiles.py::test_a_tile_is_counted_with_its_inputs_and_results",
+    ),
+    Fault(
+        "an average pool's squared weights lose their divisor", "layers/spatial.py",
+        "        return self.along(x, axis, which) / self._counts(x, axis, which)\n\n    def _counts",
+        "        return self.along(x, axis, which)\n\n    def _counts",
+        "test_sketch.py::test_exact_features_have_the_exact_kernel[dropout and a pool]",
+    ),
+    Fault(
+        "weights of the standard parameterisation lose their scale", "layers/weights.py",
+        "self.linear(W, x) / sqrt(self.s[0])", "self.linear(W, x)",
+        "test_layers.py::test_scales_of_the_standard_parameterisation_leave_the_outputs_alone",
+    ),
+    Fault(
+        "SAME padding puts the pixel more in front", "layers/windows.py",
+        "return total // 2, total - total // 2", "return total - total // 2, total // 2",
+        "test_layers.py::test_same_padding_is_that_of_lax",
+    ),
 ]  # fmt: skip
 
 
-def run_tests(source: Path, tests: str) -> subprocess.CompletedProcess:
+def run_tests(source: Path, tests: Iterable[str]) -> subprocess.CompletedProcess:
     """Run tests against the package in the folder `source`."""
     environment = {"XLA_FLAGS": PLAIN, "PYTHONDONTWRITEBYTECODE": "1", **os.environ, "PYTHONPATH": str(source)}
-    files = [str(ROOT / "tests" / test) for test in tests.split(" ") if test]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
+    places = [str(ROOT / "tests" / test) for test in tests]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *files], cwd=ROOT, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "pytest", *options, *places], cwd=ROOT, env=environment, capture_output=True, text=True
     )
 
 
@@ -82,7 +114,7 @@ def try_fault(fault: Fault) -> tuple[str, str]:
         if text.count(fault.old) != 1:
             return "text not found once", f"{fault.file} holds {text.count(fault.old)} times: {fault.old}"
         path.write_text(text.replace(fault.old, fault.new))
-        done = run_tests(source, fault.test)
+        done = run_tests(source, [fault.test])
     found = {0: "NOT NOTICED", 1: "noticed"}.get(done.returncode, "the tests did not run")
     return found, done.stdout + done.stderr
 
@@ -90,14 +122,13 @@ def try_fault(fault: Fault) -> tuple[str, str]:
 def main() -> int:
     """Try the faults; 0 where all were noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", metavar="NAME", help="faults whose name contains this")
+    parser.add_argument("--only", default="", metavar="NAME", help="faults whose name, file or test contains this")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     options = parser.parse_args()
-    faults = [fault for fault in FAULTS if options.only in fault.name]
+    faults = [fault for fault in FAULTS if any(options.only in text for text in (fault.name, fault.file, fault.test))]
     if not faults:
-        parser.error(f"no fault's name contains {options.only!r}")
-    tests = sorted({test for fault in faults for test in fault.test.split(" ")})
-    sound = run_tests(ROOT / "src", " ".join(tests))
+        parser.error(f"no fault has {options.only!r} in its name, file or test")
+    sound = run_tests(ROOT / "src", sorted({fault.test for fault in faults}))
     if sound.returncode != 0:
         print(sound.stdout + sound.stderr, "Tests fail without any fault.", sep="\n")
         return 1
