@@ -91,6 +91,48 @@ FAULTS = [
         "return total // 2, total - total // 2", "return total - total // 2, total // 2",
         "test_layers.py::test_same_padding_is_that_of_lax",
     ),
+    Fault(
+        "variances below 0 stay", "linear.py",
+        "jnp.maximum(prior - jnp.sum(half**2, axis=0), 0)", "prior - jnp.sum(half**2, axis=0)",
+        "test_linear.py::test_variances_are_not_negative",
+    ),
+    Fault(
+        "an eigenvalue is 0 without regard to the largest", "ridge.py",
+        "np.finfo(np.float64).eps * max(values.max(initial=0), 1e-300)", "np.finfo(np.float64).eps",
+        "test_ridge.py::test_weights_of_repeated_features_are_the_smallest",
+    ),
+    Fault(
+        "the slope of a given dual is extended from too far", "activations/open.py", "else 2e-2", "else 1e-1",
+        "test_activations.py::test_from_dual_takes_one_sided_limits",
+    ),
+    Fault(
+        "the slope of a given dual is extended from too near", "activations/open.py", "else 2e-2", "else 1e-3",
+        "test_activations.py::test_from_dual_takes_one_sided_limits",
+    ),
+    Fault(
+        "one key draws the masks of both inputs", "nt/empirical.py",
+        "keys = (key, key) if x2 is None else jax.random.split(key)", "keys = (key, key)",
+        "test_nt.py::test_different_inputs_have_masks_of_their_own",
+    ),
+    Fault(
+        "coefficients lose their sign", "sketch/series.py", "sign = jnp.where(r[..., last] < 0, -1, 1)", "sign = 1",
+        "test_sketch.py::test_powers_keep_the_signs_of_coefficients",
+    ),
+    Fault(
+        "the quadratic part is taken out with another factor than it has", "sketch/random_weights.py",
+        "(tau**2 - point.spread[..., None]) / sqrt(2)", "(tau**2 - point.spread[..., None])",
+        "test_sketch.py::test_random_weights_without_their_quadratic_part_are_unbiased",
+    ),
+    Fault(
+        "one degree more is counted as exact", "sketch/powers.py",
+        "for order in range(least, exact))", "for order in range(least, exact + 1))",
+        "test_sketch.py::test_powers_use_the_columns_that_were_asked_for",
+    ),
+    Fault(
+        "a batch of features is twice as large", "sketched.py",
+        "return 1 << (fit.bit_length() - 1)", "return 1 << fit.bit_length()",
+        "test_sketch.py::test_a_batch_fits_its_share_of_memory",
+    ),
 ]  # fmt: skip
 
 
