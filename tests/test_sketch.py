@@ -136,11 +136,12 @@ def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind):
 
 @pytest.mark.parametrize("act", ["relu", "gelu"])
 def test_random_weights_without_their_quadratic_part_are_unbiased(act):
-    net = wl.serial(wl.Dense(1.3, 0.4), act, wl.Dense())
-    x = jnp.asarray(2 * UNIT[:, :6] * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
+    net = wl.serial(wl.Dense(1.3), act, wl.Dense())
+    rows = ROWS[:, :4] / np.linalg.norm(ROWS[:, :4], axis=1, keepdims=True)
+    x = jnp.asarray(2 * rows * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
 
     def gram(key):
-        columns = net.feature_map(key, (6,), 128, get="nngp", sketch=sketch.RandomWeights(3))(x)
+        columns = net.feature_map(key, (4,), 512, get="nngp", sketch=sketch.RandomWeights(3))(x)
         return columns @ columns.T
 
     within_five_errors(jax.jit(jax.vmap(gram))(KEYS), net.kernel(np.asarray(x, np.float64), get="nngp"))

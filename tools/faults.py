@@ -133,6 +133,65 @@ FAULTS = [
         "return 1 << (fit.bit_length() - 1)", "return 1 << fit.bit_length()",
         "test_sketch.py::test_a_batch_fits_its_share_of_memory",
     ),
+    Fault(
+        "the row counter of blocks does not advance", "estimators/sketched_ridge.py",
+        "            start += len(phi)", "            pass",
+        "test_estimators.py::test_blocks_of_features_are_one_block",
+    ),
+    Fault(
+        "rows in a stream are counted without their weights", "estimators/stream.py",
+        "self.effective += len(y) if w is None else float(effective_rows(w).sum())", "self.effective += len(y)",
+        "test_estimators.py::test_whole_weights_in_chunks_are_repeated_rows",
+    ),
+    Fault(
+        "rows of weight below 1 are counted as less than one", "estimators/stream.py",
+        "self.effective += len(y) if w is None else float(effective_rows(w).sum())",
+        "self.effective += len(y) if w is None else float(w.sum())",
+        "test_estimators.py::test_equal_weights_in_chunks_are_those_of_the_whole",
+    ),
+    Fault(
+        "a saved model forgets the weights of its rows", "estimators/models.py",
+        '"effective": stream.effective', '"effective": stream.count',
+        "test_estimators.py::TestModels::test_weights_go_on_where_they_were",
+    ),
+    Fault(
+        "deviations of predictions lose a square", "cli/learn.py", "np.sqrt(of_function**2 +", "np.sqrt(of_function +",
+        "test_cli.py::test_deviations",
+    ),
+    Fault(
+        "as many rows as classes are too few to hold out by shares", "cli/learn.py",
+        "* len(y) >= len(counts)", "* len(y) > len(counts)",
+        "test_cli.py::test_classes_are_held_out_by_their_shares",
+    ),
+    Fault(
+        "two rows of a class are too few to hold out by shares", "cli/learn.py",
+        "counts.min() >= 2", "counts.min() > 2", "test_cli.py::test_classes_are_held_out_by_their_shares",
+    ),
+    Fault(
+        "the last degree of a spectrum is another", "cli/look.py",
+        'typer.Option(help="The last degree of the spectrum.")] = 8',
+        'typer.Option(help="The last degree of the spectrum.")] = 9',
+        "test_cli.py::test_activations",
+    ),
+    Fault(
+        "a pickle may note values anywhere", "data/pickles.py",
+        'in ("PUT", "LONG_BINPUT")', 'in ("LONG_BINPUT",)',
+        "test_data.py::test_a_pickle_cannot_reach_numpy_or_what_reads_it",
+    ),
+    Fault(
+        "gzipped files hold the time", "data/writing.py", ', file, mtime=0)', ', file)',
+        "test_data.py::test_many_rows_are_written",
+    ),
+    Fault(
+        "part of a row tells the delimiter", "data/text.py",
+        "(found if whole else found[:-1]) or found or [0]", "found or [0]",
+        "test_data.py::test_a_text_over_several_lines_does_not_mislead",
+    ),
+    Fault(
+        "a GPU's program is run step by step", "layers/paired_windows.py",
+        "def fast_window_sum(x: Array, interpret: bool = False)", "def fast_window_sum(x: Array, interpret: bool = True)",
+        "test_on_gpu.py::test_a_gpu_gets_the_program_and_other_devices_the_definition",
+    ),
 ]  # fmt: skip
 
 
