@@ -13,14 +13,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-# As in the Makefile's `check`: without optimisations programs compile in half the time.
+PACKAGE = ROOT / "src" / "widelimit"
+# As in the Makefile's `check`: without optimisations programs compile in half the time, but the tests of last digits need them.
+PRECISE = "test_promises.py"
 PLAIN = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
@@ -195,26 +198,38 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def run_tests(source: Path, tests: Iterable[str]) -> subprocess.CompletedProcess:
-    """Run tests against the package in the folder `source`."""
-    environment = {"XLA_FLAGS": PLAIN, "PYTHONDONTWRITEBYTECODE": "1", **os.environ, "PYTHONPATH": str(source)}
-    places = [str(ROOT / "tests" / test) for test in tests]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
+def run_tests(
+    source: Path, tests: Iterable[str], options: Iterable[str] = (), seconds: float | None = None, **variables: str
+) -> subprocess.CompletedProcess:
+    """Run fast tests, until one fails, against the package in the folder `source`."""
+    tests = list(tests)
+    precise = any(test.startswith(PRECISE) for test in tests)
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "XLA_FLAGS": "" if precise else PLAIN, **variables}
+    environment["PYTHONPATH"] = os.pathsep.join([str(source), str(ROOT / "tools")])
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *options]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *places], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+        [*command, *(str(ROOT / "tests" / test) for test in tests)],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds,
+    )  # fmt: skip
+
+
+@contextmanager
+def changed_source(file: str, text: str) -> Iterator[Path]:
+    """A folder with a copy of the package, in which one file holds another text."""
+    with TemporaryDirectory() as folder:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PACKAGE.parent, folder, dirs_exist_ok=True, ignore=ignored)
+        (Path(folder) / PACKAGE.name / file).write_text(text)
+        yield Path(folder)
 
 
 def try_fault(fault: Fault) -> tuple[str, str]:
     """What became of a fault, and the output of the tests."""
-    with TemporaryDirectory() as folder:
-        source = Path(folder)
-        shutil.copytree(ROOT / "src", source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        path = source / "widelimit" / fault.file
-        text = path.read_text() if path.exists() else ""
-        if text.count(fault.old) != 1:
-            return "text not found once", f"{fault.file} holds {text.count(fault.old)} times: {fault.old}"
-        path.write_text(text.replace(fault.old, fault.new))
+    path = PACKAGE / fault.file
+    text = path.read_text() if path.exists() else ""
+    if text.count(fault.old) != 1:
+        return "text not found once", f"{fault.file} holds {text.count(fault.old)} times: {fault.old}"
+    with changed_source(fault.file, text.replace(fault.old, fault.new)) as source:
         done = run_tests(source, [fault.test])
     found = {0: "NOT NOTICED", 1: "noticed"}.get(done.returncode, "the tests did not run")
     return found, done.stdout + done.stderr
@@ -229,7 +244,7 @@ def main() -> int:
     faults = [fault for fault in FAULTS if any(options.only in text for text in (fault.name, fault.file, fault.test))]
     if not faults:
         parser.error(f"no fault has {options.only!r} in its name, file or test")
-    sound = run_tests(ROOT / "src", sorted({fault.test for fault in faults}))
+    sound = run_tests(PACKAGE.parent, sorted({fault.test for fault in faults}))
     if sound.returncode != 0:
         print(sound.stdout + sound.stderr, "Tests fail without any fault.", sep="\n")
         return 1
