@@ -4,7 +4,7 @@ VENV := .venv-dev
 OLDEST := .venv-oldest
 JOBS ?= 2
 
-.PHONY: help demo test lint check docs slow oldest bench clean
+.PHONY: help demo test lint check docs slow oldest bench faults mutants clean
 
 help:
 	@echo "make demo    read handwritten digits with the exact NTK and its features, up to 50,000 rows; two plots"
@@ -12,6 +12,8 @@ help:
 	@echo "make docs    the documentation as a site of HTML files: open site/index.html"
 	@echo "make slow    the tests that take minutes more"
 	@echo "make bench   milliseconds a pair for Myrtle-5, and tanh against Gauss-Hermite quadrature"
+	@echo "make faults  put known faults into the package, one at a time, and see a test fail for each"
+	@echo "make mutants change the package at 200 random places, one at a time, and show the changes that no test notices"
 	@echo "make clean   remove the virtual environments, the site and what the demo wrote"
 
 $(VENV)/ready: pyproject.toml
@@ -65,5 +67,12 @@ oldest: $(OLDEST)/ready
 bench: $(VENV)/ready
 	$(VENV)/bin/python benchmarks/exact_cpu.py
 
+faults: $(VENV)/ready
+	$(VENV)/bin/python tools/faults.py --jobs $(JOBS)
+
+# For hours, and it goes on where it was stopped: `make mutants MUTANTS="--count 20 --seed 1"`; tools/mutants.py --help says more.
+mutants: $(VENV)/ready
+	$(VENV)/bin/python tools/mutants.py --jobs $(JOBS) $(MUTANTS)
+
 clean:
-	rm -rf $(VENV) $(OLDEST) demo-output site
+	rm -rf $(VENV) $(OLDEST) demo-output site .mutants

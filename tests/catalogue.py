@@ -55,6 +55,9 @@ def each(names):
     return pytest.mark.parametrize("name", [case(name) for name in names])
 
 
+# The masks of Dropout are independent for different inputs: the kernel of an input with itself is larger than its features'.
+RANDOM = {"dropout", "dropout on pixels", "dropout and a pool"}
+
 _conv = wl.Conv((3, 3), padding="SAME", W_std=1.4, b_std=0.7)
 _end = (wl.Flatten(), wl.Dense(1.1))
 
@@ -101,6 +104,19 @@ NETWORKS: dict[str, tuple[wl.Network, tuple[int, ...]]] = {
     "dropout": (wl.serial(wl.Dense(1.5, 0.3), "relu", wl.Dropout(0.7), wl.Dense(), "gelu", wl.Dense()), (5,)),
     "dropout on pixels": (
         wl.serial(_conv, "relu", wl.Dropout(0.6), _conv, "relu", wl.GlobalAvgPool(), wl.Dense()),
+        (3, 3, 2),
+    ),
+    "dropout and a pool": (
+        wl.serial(
+            wl.Conv((1, 1), W_std=1.4, b_std=0.7),
+            "relu",
+            wl.Dropout(0.6),
+            wl.AvgPool((2, 2)),
+            wl.Conv((1, 1), W_std=1.2),
+            "gelu",
+            wl.GlobalAvgPool(),
+            wl.Dense(),
+        ),
         (3, 3, 2),
     ),
     "dropout in test mode": (wl.serial(wl.Dense(1.5), "relu", wl.Dropout(0.7, "test"), wl.Dense()), (5,)),

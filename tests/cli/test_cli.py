@@ -101,12 +101,36 @@ def test_regression_by_features_and_arrays(tmp_path):
 
 def test_deviations(tmp_path):
     rng = np.random.default_rng(0)
-    pd.DataFrame(rng.normal(size=(120, 5)), columns=list("abcdy")).to_parquet(tmp_path / "data.parquet")
-    run("fit", tmp_path / "data.parquet", "--target", "y", "-o", tmp_path / "m.npz", *SMALL)
+    frame = pd.DataFrame(rng.normal(size=(120, 5)), columns=list("abcdy"))
+    frame.to_parquet(tmp_path / "data.parquet")
+    said = run("fit", tmp_path / "data.parquet", "--target", "y", "-o", tmp_path / "m.npz", *SMALL)
     run("predict", tmp_path / "m.npz", tmp_path / "data.parquet", "--std", "-o", tmp_path / "p.parquet")
     table = pd.read_parquet(tmp_path / "p.parquet")
     assert list(table.columns) == ["prediction", "std"]
-    assert (table["std"] > 0).all()
+    x, y = frame[list("abcd")].to_numpy(), frame["y"] - frame["y"].mean()
+    K = wl.nets.fully_connected(1, "gelu", 1.0, 0.5).kernel((x - x.mean(0)) / x.std(0), get="ntk")
+    inverse = np.linalg.inv(K + said["penalty"] * np.eye(120))
+    scale = y @ inverse @ y / 120  # of the likeliest Gaussian process with this kernel
+    variance = scale * (np.diag(K) - np.diag(K @ inverse @ K) + said["penalty"])  # of the function, and of the noise
+    np.testing.assert_allclose(table["std"], np.sqrt(variance), rtol=1e-6)
+    np.testing.assert_allclose(table["prediction"], K @ inverse @ y + frame["y"].mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("counts", "held_out", "of_the_first"),
+    [((60, 40), 20, 12), ((8, 4, 4, 4), 4, 1), ((18, 2), 4, 4), ((12, 7, 1), 4, None), ((9, 2, 2, 2), 3, None)],
+)
+def test_classes_are_held_out_by_their_shares(tmp_path, counts, held_out, of_the_first):
+    """Where each has two rows, and one of each is held out at least. All rows are alike, so that the first class is told."""
+    y = np.repeat([f"kind {i}" for i in range(len(counts))], counts)
+    np.savez(tmp_path / "data.npz", x=np.ones((len(y), 2)), y=y)
+    scores = []
+    for seed in range(6):
+        options = ["--seed", seed, "--depth", "1", "--penalty", "1", "--json", "--force"]
+        said = run("fit", tmp_path / "data.npz", "-o", tmp_path / "m.npz", *options)
+        assert said["held_out_rows"] == held_out
+        scores.append(round(said["held_out_score"] * held_out))
+    assert set(scores) == {of_the_first} if of_the_first is not None else len(set(scores)) > 1
 
 
 def test_features_and_their_map(iris, tmp_path):
@@ -143,6 +167,8 @@ def test_activations(tmp_path):
     np.testing.assert_allclose(said["activations"]["relu"]["spectrum"][:3], [1 / (2 * np.pi), 0.25, 1 / (4 * np.pi)])
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert "gelu" in run("activations", "gelu").stdout
+    assert len(said["activations"]["relu"]["spectrum"]) == 9  # degrees 0 to 8
+    assert said["std"] == 1
     assert "Did you mean 'relu'" in run("activations", "rleu", code=1).stderr
 
 

@@ -184,6 +184,7 @@ def test_a_pickle_cannot_reach_numpy_or_what_reads_it(tmp_path):
     assert_refused(pickle.dumps({b"data": np.array(["a", None]), b"labels": [0, 1]}), "array of 'O8'")
     assert_refused(pickle.dumps({b"data": np.zeros((1, 3072)), b"labels": [0]}), "array of 'f8'")
     assert_refused(b"]r\xff\xff\xff\x7f.", "notes 2147483647 values")  # 30 GB of notes
+    assert_refused(b"]p9999999\n.", "notes 9999999 values")  # the same in text
     assert_refused(b"c_codecs\nencode\n(Va\nVrot13\ntR.", "rot13")
     # sets an attribute of the class it is given, and must not spoil the next file
     assert_refused(b"cnumpy\nndarray\n(N(dV__setstate__\nNstb.", "cannot be read|not a dict")
@@ -463,6 +464,17 @@ def test_csv_choices(tmp_path):
     assert (one.x.tolist(), one.names) == ([[1], [2]], ("v",))
     with pytest.raises(ValueError, match="key='x'"):
         data.read(path, key="x")
+
+
+def test_a_text_over_several_lines_does_not_mislead(tmp_path):
+    """The first lines tell the delimiter, and the last of them may be a part of a row."""
+    rows = (
+        [f'{i};"one line";cat' for i in range(18)] + ['18;"two\nlines";dog'] + [f'{i};"one";cat' for i in range(19, 30)]
+    )
+    found = data.read(text(tmp_path, "\n".join(["a, b, c or d;note;kind", *rows])), target="kind", drop=["note"])
+    assert found.names == ("a, b, c or d",)
+    np.testing.assert_array_equal(found.x[:, 0], np.arange(30))
+    assert found.y.tolist() == ["cat"] * 18 + ["dog"] + ["cat"] * 11
 
 
 def test_csv_without_header(tmp_path):
@@ -793,6 +805,7 @@ def test_many_rows_are_written(tmp_path):
     columns = {"a": np.random.default_rng(0).normal(size=10_000), "b": np.arange(10_000)}
     data.write(tmp_path / "t.csv.gz", columns)
     first = (tmp_path / "t.csv.gz").read_bytes()
+    assert first[4:8] == bytes(4)  # no time stamp
     np.testing.assert_array_equal(data.read(tmp_path / "t.csv.gz").x, np.stack(list(columns.values()), 1))
     data.write(tmp_path / "t.csv.gz", columns, overwrite=True)
     assert (tmp_path / "t.csv.gz").read_bytes() == first

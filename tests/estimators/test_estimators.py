@@ -128,6 +128,45 @@ def test_chunks_are_the_whole(dtype, tolerance, penalty):
     assert error < tolerance * np.abs(Y).max(), error
 
 
+@pytest.mark.parametrize("weight", [0.5, 1.5])
+def test_equal_weights_in_chunks_are_those_of_the_whole(weight):
+    """Rows of less weight than 1 are no fewer rows: the sums begin where those of the whole do."""
+    w, whole, chunks = np.full(len(X), weight), sketched(n_components=100), sketched(n_components=100)
+    whole.fit(X, Y, sample_weight=w)
+    for i in range(0, len(X), 37):
+        chunks.partial_fit(X[i : i + 37], Y[i : i + 37], sample_weight=w[i : i + 37])
+    assert chunks.penalty_ == pytest.approx(whole.penalty_)
+    np.testing.assert_allclose(chunks.scores_, whole.scores_, rtol=1e-6)
+
+
+def test_whole_weights_in_chunks_are_repeated_rows():
+    """Rows become sums where repeated ones would."""
+    w = RNG.integers(0, 4, len(X))
+    assert len(X) < 128 < w.sum()
+    weighted, repeated = sketched(n_components=128), sketched(n_components=128)
+    for own in np.array_split(np.arange(len(X)), 4):
+        weighted.partial_fit(X[own], Y[own], sample_weight=w[own])
+        repeated.partial_fit(np.repeat(X[own], w[own], 0), np.repeat(Y[own], w[own]))
+    assert weighted.penalty_ == pytest.approx(repeated.penalty_)
+    np.testing.assert_allclose(weighted.scores_, repeated.scores_, rtol=1e-6)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("penalty", [0.1, "loo", "folds"])
+def test_blocks_of_features_are_one_block(monkeypatch, penalty, weighted):
+    """Where features are computed for a few rows at a time, each row keeps its own target and weight."""
+    w = RNG.uniform(0.5, 2, len(X)) if weighted else None
+    whole = sketched(penalty=penalty).fit(X, Y, sample_weight=w)
+    expected = whole.predict(X)
+    monkeypatch.setattr(type(whole.map_), "batch_size", lambda *_: 32)
+    assert len(next(whole.map_.blocks(X))) == 32
+    blocks = sketched(penalty=penalty).fit(X, Y, sample_weight=w)
+    np.testing.assert_allclose(blocks.scores_, whole.scores_, rtol=1e-5)
+    np.testing.assert_allclose(blocks.predict(X), expected, atol=1e-5)
+    np.testing.assert_allclose(whole.predict(X), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("penalty", ["gcv", "loo", "folds"])
 def test_targets_far_from_zero(penalty):
     """A constant of 1e8 leaves 8 digits: the model is the same as without it."""
@@ -463,6 +502,17 @@ class TestModels:
         save(whole, tmp_path / "whole.npz")
         with pytest.raises(ValueError, match="resumable=True"):
             load(tmp_path / "whole.npz").partial_fit(X, Y)
+
+    def test_weights_go_on_where_they_were(self, tmp_path):
+        """Rows become sums where they would without the file: they count by their weights."""
+        model = sketched(n_components=128).partial_fit(X[:60], Y[:60], sample_weight=np.full(60, 2.0))
+        save(model, tmp_path / "part.npz", resumable=True)
+        again = load(tmp_path / "part.npz")
+        for one in (model, again):
+            one.partial_fit(X[60:], Y[60:], sample_weight=np.full(60, 0.3))
+        assert again.penalty_ == pytest.approx(model.penalty_)
+        np.testing.assert_allclose(again.scores_, model.scores_, rtol=1e-8)
+        np.testing.assert_allclose(again.predict(X), model.predict(X), atol=1e-8)
 
     def test_what_cannot_be_saved(self, tmp_path):
         with pytest.raises(TypeError, match="SVC cannot be saved"):

@@ -39,6 +39,18 @@ def test_tiles_are_the_whole(small_tiles, dtype):
         np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(tiled), rtol=0, atol=tolerance)
 
 
+def test_tiles_on_the_diagonal_know_equal_inputs(small_tiles):
+    """An input and itself have one mask of Dropout, which makes the diagonal larger: in tiles too."""
+    net = wl.serial(wl.Dense(1.3, 0.2), "erf", wl.Dropout(0.5), wl.Dense(1.1))
+    expected = net.kernel(X, diagonal=True)
+    for options in ({}, {"memory": "1GiB"}, {"out": tuple(np.empty((2, 23, 23)))}):
+        for found, own, other in zip(net.kernel(X, **options), expected, net.kernel(X, X + 0), strict=True):
+            np.testing.assert_allclose(np.diag(found), own, rtol=1e-12)
+            assert np.all(np.diag(found) > 1.5 * np.diag(other))
+            pairs = ~np.eye(23, dtype=bool)
+            np.testing.assert_allclose(found[pairs], other[pairs], rtol=1e-12)
+
+
 def test_half_of_a_symmetric_kernel_of_two_inputs(small_tiles):
     turned = X[:, ::-1]  # K(x, turned y) = K(turned x, y)
     found = tiles.tiled(NET, X, turned, ("nngp",), symmetric=True).nngp
@@ -194,6 +206,14 @@ def test_a_smaller_budget_makes_smaller_tiles():
     assert small < large == (320, 320)  # a size that other numbers of rows share
     program, sides = tiles._compiled(NET, x, x, True, 2**20, 2)
     assert 2 * tiles._bytes_needed(program, sum(sides), x) <= 2**20
+
+
+def test_a_tile_is_counted_with_its_inputs_and_results():
+    """Two copies of the results: those of the program, and those that a thread writes into the matrix."""
+    x = np.zeros((300, 1000), np.float32)
+    program, sides = tiles._compiled(NET, x, x, True, None, 1, side=64)
+    memory, numbers = program.memory_analysis(), sum(sides) * 1000 + 2 * 2 * sides[0] * sides[1]
+    assert tiles._bytes_needed(program, sum(sides), x) >= memory.temp_size_in_bytes + 4 * numbers
 
 
 def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):

@@ -31,6 +31,15 @@ def test_sums_are_those_of_the_definition(shape):
     np.testing.assert_allclose(fast_window_sum(x, True), by_definition(x), rtol=0, atol=4e-6)
 
 
+def test_a_gpu_gets_the_program_and_other_devices_the_definition():
+    """Compiled for either; run step by step only where a test asks for it."""
+    traced = jax.jit(lambda x: fast_window_sum(x)).trace(covariances(2, 4, 4, 2, 4, 4))
+    assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text().lower()
+    on_cpu = traced.lower(lowering_platforms=("cpu",)).as_text().lower()
+    assert "triton" not in on_cpu
+    assert "while" not in on_cpu
+
+
 def test_derivatives_of_both_kinds():
     x, tangent = covariances(2, 3, 3, 2, 3, 3), covariances(2, 3, 3, 2, 3, 3) + 1
     change = jax.jvp(lambda x: fast_window_sum(x, True), (x,), (tangent,))[1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import widelimit as wl
-from catalogue import NETWORKS, each
+from catalogue import NETWORKS, RANDOM, each
 from widelimit.kernels import exact
 
 
@@ -34,7 +34,7 @@ def test_readings_agree(name):
         lambda key: net.apply(net.init(key, shape, width=16), x.astype(np.float32), key=key), jax.random.key(0)
     )
     assert output.shape == (4, *net.output_shape(shape, width=16))
-    _compare_with_finite_networks(net, shape, x, whole, random=name in ("dropout", "dropout on pixels"))
+    _compare_with_finite_networks(net, shape, x, whole, random=name in RANDOM)
 
 
 def _compare_with_finite_networks(net, shape, x, whole, random):
@@ -69,7 +69,7 @@ def _drawn(draw, key, count):
 
 def test_dropout_inflates_the_diagonal_as_a_finite_network_does():
     """One mask for both sides of a pair: E[f(x)^2] of the finite network is the diagonal of the exact kernel."""
-    for name in ("dropout", "dropout on pixels"):
+    for name in sorted(RANDOM):
         net, shape = NETWORKS[name]
         x = jnp.asarray(_inputs(shape))
 
@@ -133,3 +133,48 @@ def test_standard_parameterisation_counts_its_inputs():
     np.testing.assert_allclose(wide.kernel(x, get="nngp"), nngp, rtol=1e-6)
     # the last layer's own gradients are width * K; what is left comes from the first
     np.testing.assert_allclose(wide.kernel(x, get="ntk") - narrow.kernel(x, get="ntk"), 90 * nngp, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "stride"), [((2, 4), (1, 1)), ((4, 2), (2, 3)), ((3, 3), (2, 2))])
+def test_same_padding_is_that_of_lax(size, stride):
+    """Where a window cannot be centred, as one of even size, the pixel more is after it."""
+    x = jnp.asarray(_inputs((7, 6, 2)))
+    conv = wl.serial(wl.Conv(size, stride, "SAME", W_std=1.3))
+    ((params),) = conv.init(jax.random.key(0), (7, 6, 2), width=3)
+    layout = ("NHWC", "HWIO", "NHWC")
+    expected = jax.lax.conv_general_dilated(x, params["W"], stride, "SAME", dimension_numbers=layout)
+    scale = 1.3 / np.sqrt(size[0] * size[1] * 2)
+    np.testing.assert_allclose(conv.apply((params,), x), scale * expected, rtol=0, atol=1e-5)
+    pool = wl.serial(wl.SumPool(size, stride, "SAME"))
+    expected = jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, *size, 1), (1, *stride, 1), "SAME")
+    np.testing.assert_allclose(pool.apply(((),), x), expected, rtol=0, atol=1e-5)
+    # the kernel of one convolution, pixel by pixel, is the sum of the input's covariance over the same windows
+    squares = jnp.mean(x**2, -1, keepdims=True)
+    expected = jax.lax.reduce_window(squares, 0.0, jax.lax.add, (1, *size, 1), (1, *stride, 1), "SAME")[..., 0]
+    found = conv.kernel(x, get="nngp", diagonal=True)
+    np.testing.assert_allclose(found, 1.3**2 / (size[0] * size[1]) * expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda **options: wl.Dense(1.3, 0.4, **options), (5,)),
+        (lambda **options: wl.serial(wl.Conv((2, 2), W_std=1.3, b_std=0.4, **options), wl.GlobalAvgPool()), (3, 3, 2)),
+    ],
+    ids=["dense", "conv"],
+)
+def test_scales_of_the_standard_parameterisation_leave_the_outputs_alone(layer, shape):
+    """They change the gradients: the NTK is that of the finite network, and the mean over channels the NNGP."""
+    x, width = jnp.asarray(_inputs(shape)), 4096
+    plain, scaled = (wl.serial(layer(parameterization="standard", s=s)) for s in ((1, 1), (2, 1)))
+    params = scaled.init(jax.random.key(0), shape, width=width)
+    y = scaled.apply(params, x)
+    np.testing.assert_allclose(
+        y, plain.apply(plain.init(jax.random.key(0), shape, width=width), x), rtol=1e-5, atol=1e-5
+    )
+    products = np.einsum("ic,jc->ijc", y, y)
+    error = products.std(-1, ddof=1) / np.sqrt(width)
+    exact = scaled.kernel(x)
+    np.testing.assert_array_less(np.abs(products.mean(-1) - exact.nngp), 5 * error)
+    narrow = scaled.init(jax.random.key(0), shape, width=1)
+    np.testing.assert_allclose(scaled.empirical_kernel(narrow, x, get="ntk"), exact.ntk, rtol=1e-5)

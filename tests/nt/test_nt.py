@@ -242,6 +242,18 @@ def test_monte_carlo_draws_a_mask_for_every_network():
     assert len(np.unique(means)) == 3
 
 
+def test_different_inputs_have_masks_of_their_own():
+    """The mean of a product of two masks is 1 where they are independent, and 1 / keep where they are one."""
+    _, apply_fn, _ = stax.serial(stax.Dense(64), stax.Dropout(0.5))
+    params = ({"W": jnp.ones((3, 64))}, ())
+    x1, x2 = np.ones((1, 3)), np.full((1, 3), 2.0)
+    nngp_fn, ntk_fn = nt.empirical_nngp_fn(apply_fn), nt.empirical_ntk_fn(apply_fn)
+    for fn, own in ((nngp_fn, 3.0), (ntk_fn, 1.0)):
+        for other, mean in ((x2, 2 * own), (None, 2 * own)):
+            found = np.array([fn(x1, other, params, rng=key)[0, 0] for key in jax.random.split(jax.random.key(0), 32)])
+            assert np.abs(found.mean() - mean) < 5 * found.std(ddof=1) / np.sqrt(32)
+
+
 def test_empirical_kernels_of_functions_without_rng():
     def init_fn(key, shape):
         return (shape[0], 1), jax.random.normal(key, (shape[-1], 1))

@@ -32,6 +32,18 @@ def test_posterior_is_dense_linear_algebra(noise):
     assert single.covariance is None
 
 
+def test_variances_are_not_negative():
+    """Of rows that are known without noise nothing is left but rounding, which may fall below 0."""
+    for rows in (X[:6], X):
+        x = rows.astype(np.float32)
+        K = NET.kernel(x, get="ntk")
+        found = linear.posterior(K, np.ones(len(x), np.float32), K, np.diag(K))
+        assert found.jitter == 0
+        assert found.covariance.dtype == np.float32
+        assert np.all(found.covariance >= 0)
+        assert np.all(found.covariance <= 1e-4 * np.diag(K))
+
+
 def test_repeated_rows_get_an_answer_and_a_warning():
     K = NET.kernel(np.concatenate([X, X]), get="ntk")
     with pytest.warns(UserWarning, match="24 training rows is not positive definite, and .* was added"):

@@ -75,6 +75,14 @@ def test_no_penalty_and_repeated_features():
     np.testing.assert_allclose(doubled @ path.weights[0], PHI @ np.linalg.lstsq(PHI, Y, rcond=None)[0], atol=1e-8)
 
 
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e6])
+def test_weights_of_repeated_features_are_the_smallest(size):
+    """Whatever the unit of the features: what is 0 is seen beside the largest eigenvalue."""
+    doubled = size * np.concatenate([PHI, PHI], axis=1)
+    weights = ridge.solve(ridge.update(None, doubled, Y), [0.0]).weights[0]
+    np.testing.assert_allclose(size * weights, np.linalg.pinv(doubled / size) @ Y, rtol=0, atol=1e-10)
+
+
 BAD = {
     "rows": (lambda: ridge.update(None, PHI, Y[:5]), "A block has features"),
     "features": (lambda: ridge.update(ridge.empty(4, 2), PHI, Y), "The state is of 4 features"),

@@ -9,7 +9,7 @@ import pytest
 from scipy import linalg
 
 import widelimit as wl
-from catalogue import NETWORKS, each
+from catalogue import NETWORKS, RANDOM, each
 from widelimit import sketch
 from widelimit.features import feature_map as sketched
 from widelimit.features import plan as drawing
@@ -134,6 +134,49 @@ def test_series_kinds_are_unbiased_for_the_truncated_kernel(kind):
     if isinstance(kind, sketch.PolySketch):  # the others take more degrees exactly where there are more columns
         many = one_layer(kind, "gelu", "ntk", 1024, KEYS[:16])[2]
         assert -0.6 < rate(grams - expected, many - expected, 8) < -0.4
+
+
+@pytest.mark.parametrize("act", ["relu", "gelu"])
+def test_random_weights_without_their_quadratic_part_are_unbiased(act):
+    net = wl.serial(wl.Dense(1.3), act, wl.Dense())
+    rows = ROWS[:, :4] / np.linalg.norm(ROWS[:, :4], axis=1, keepdims=True)
+    x = jnp.asarray(2 * rows * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None])
+
+    def gram(key):
+        columns = net.feature_map(key, (4,), 512, get="nngp", sketch=sketch.RandomWeights(3))(x)
+        return columns @ columns.T
+
+    within_five_errors(jax.jit(jax.vmap(gram))(KEYS), net.kernel(np.asarray(x, np.float64), get="nngp"))
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_powers_keep_the_signs_of_coefficients(degree):
+    """Few inputs leave nothing to chance: sums of r_l(a) r_l(b) c^l, where SELU's r_2 changes its sign with the radius."""
+    act = wl.Selu()
+    angles, std = np.array([0.1, 1.0, 2.5, 4.0, 5.5, 0.1]), np.array([0.3, 0.3, 0.6, 1.5, 2.0, 3.0])
+    x = np.sqrt(2) * std[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
+    phi = wl.serial(wl.Dense(), act, wl.Dense()).feature_map(
+        jax.random.key(0), (2,), 16, get="nngp", sketch=sketch.Powers(degree)
+    )(x)
+    with jax.enable_x64(True):
+        r = np.array(act.radial(jnp.asarray(std), degree))
+    same, opposite = (np.asarray(wl.dual(act, std, std, np.full(6, c))) for c in (1.0, -1.0))
+    for last, total in ((degree, same + (-1) ** degree * opposite), (degree - 1, same - (-1) ** degree * opposite)):
+        others = np.sum(r[:, last % 2 : last : 2] ** 2, 1)
+        r[:, last] = np.copysign(np.sqrt(total / 2 - others), r[:, last])  # what further degrees would hold
+    c = np.cos(angles[:, None] - angles)
+    expected = sum(np.outer(r[:, l], r[:, l]) * c**l for l in range(degree + 1))
+    np.testing.assert_allclose(phi @ phi.T, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_powers_use_the_columns_that_were_asked_for():
+    """All but a pair for each degree: those of monomials are not counted twice."""
+    rows = wl.serial(wl.Dense(1.3, 0.2), "gelu", wl.Dense(), "gelu", wl.Dense())
+    images = wl.serial(wl.Conv((1, 1), W_std=1.3, b_std=0.2), "gelu", wl.GlobalAvgPool(), wl.Dense())
+    for net, shape in ((rows, (5,)), (images, (2, 2, 3))):
+        x = np.random.default_rng(0).normal(size=(8, *shape))
+        columns = net.feature_map(jax.random.key(0), shape, 128, get="nngp", sketch=sketch.Powers(4))(x)
+        assert np.count_nonzero(np.any(columns != 0, 0)) >= 128 - 2 * 4
 
 
 def rate(few, many, times):
@@ -323,8 +366,7 @@ def test_exact_features_have_the_exact_kernel(name):
             return end.phi.all(), end.psi.all()
 
         found = [np.asarray(columns @ columns.T) for columns in both(jnp.asarray(x))]
-    # the masks of Dropout are independent for different inputs: its part of the diagonal is in no column
-    pairs = ~np.eye(n, dtype=bool) if name.startswith("dropout") and "test" not in name else np.ones((n, n), bool)
+    pairs = ~np.eye(n, dtype=bool) if name in RANDOM else np.ones((n, n), bool)
     for gram, exact in zip(found, net.kernel(x), strict=True):
         np.testing.assert_allclose(gram[pairs], exact[pairs], rtol=0, atol=1e-10 * np.abs(exact).max())
 
@@ -366,6 +408,15 @@ def test_maps_give_what_was_asked_for(phi):
     i, j = np.triu_indices(40, 1)
     size = np.sqrt(np.diag(exact))
     np.testing.assert_allclose(error.rms, np.sqrt(np.mean(((gram - exact)[i, j] / size[i] / size[j]) ** 2)), rtol=1e-3)
+
+
+def test_a_batch_fits_its_share_of_memory(phi):
+    """Of 64 MB, and no less than half of them, with as many rows as a power of two up to 4096."""
+    wide = NET.feature_map(jax.random.key(0), (12,), 5000)
+    for dtype, size in (("float32", 2048), ("float64", 1024)):
+        assert wide.batch_size(dtype) == size
+        assert size * 5000 * np.dtype(dtype).itemsize <= 2**26 < 2 * size * 5000 * np.dtype(dtype).itemsize
+    assert phi.batch_size() == 4096
 
 
 def test_maps_are_pytrees_under_jit_vmap_and_grad(phi):
