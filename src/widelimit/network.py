@@ -18,10 +18,11 @@ from jaxtyping import PRNGKeyArray
 
 from . import activations, layers
 from .activations import Activation, named, registered_name
+from .execution.policy import parse_bytes
 from .features.feature_map import FeatureMap, chosen, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels, kernel
-from .kernels.matrix import largest_side, parse_bytes, tiled
+from .kernels.matrix import largest_side, tiled
 from .layers import (
     WRONG_PARAMETERS,
     FanInSum,
@@ -37,7 +38,8 @@ from .layers import (
 from .layers.last_stage import last_stage
 from .layers.state import State
 from .numerics.checks import check_int
-from .numerics.precision import bucket, check_inputs, in_input_precision, padded_rows
+from .numerics.padding import bucket, padded_rows
+from .numerics.precision import check_inputs, in_input_precision
 from .sketches import Sketch
 from .storage.module import nested, plain
 

@@ -16,20 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from ..execution import policy
 from ..execution.progress import bar
 from ..kernels.exact import Kernels, kernel
-from ..kernels.matrix import device_memory
 from ..layers import Layer, Nonlinearity
 from ..numerics.checks import check_int
-from ..numerics.precision import check_inputs, in_input_precision, padded_rows, precision_scope
+from ..numerics.padding import padded_rows
+from ..numerics.precision import check_inputs, in_input_precision, precision_scope
 from ..sketches import Auto, Cosine, Exact, PolySketch, Powers, RandomWeights, Sketch, Widths
 from ..storage.files import atomic_file, described_file
 from ..storage.module import plain
 from .cosine import OfCosine, of_cosine
 from .plan import LEAST, applied, column_count, draw, drawn_at_once, outline, planned
 
-_BATCH_BYTES = 2**26  # of the widest arrays of a batch on a CPU; on a device, this part of its memory:
-_BATCHES = 32
 _PATCH = 9  # pixels that a convolution sees, as a rule
 _KINDS: dict[str, type[Sketch]] = {
     "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
@@ -206,8 +205,7 @@ class FeatureMap(eqx.Module):
         spatial = self.input_shape[:-1]
         wide = max(self.columns, *(_PATCH * part.widths.at(spatial) for part in self.parts))
         row = prod(spatial) * wide * itemsize if spatial else self.columns * itemsize
-        fit = max(1, min(4096, _batch_bytes() // row))
-        return 1 << (fit.bit_length() - 1)
+        return policy.batch_rows(row)
 
     def _blocks(self, x: Any, size: int) -> Iterator[tuple[int, list[Any]]]:
         """Every batch's place and features; the last is filled up, so that one program serves all.
@@ -233,11 +231,6 @@ class FeatureMap(eqx.Module):
             return found[0]
         named = {part.get: value for part, value in zip(self.parts, found, strict=True)}
         return Kernels(named.get("nngp"), named.get("ntk"))
-
-
-def _batch_bytes() -> int:
-    """What the widest arrays of a batch may take: little, on a CPU, and on a device a part of its memory."""
-    return _BATCH_BYTES if jax.default_backend() == "cpu" else max(_BATCH_BYTES, device_memory() // _BATCHES)
 
 
 def _rows_like(block: Any, rows: int) -> Any:

@@ -10,47 +10,25 @@ a time, so that one is computed while another is brought back.
 """
 
 import os
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import combinations, islice, product
-from math import isfinite, isqrt, prod
+from math import isqrt, prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..execution import policy
+from ..execution.grid import even
 from ..execution.progress import bar
 from ..execution.resumed import ResumedFiles
 from ..layers import Layer
-from ..numerics.precision import bucket, padded_rows
+from ..numerics.padding import bucket, padded_rows
 from ..storage.files import digest
-from .exact import Kernels, covariances, even, in_flight, kernel_dtype, tile
-
-_UNITS = {"": 1, "B": 1} | {
-    f"{letter}{suffix}": base ** (power + 1)
-    for power, letter in enumerate("KMGT")
-    for suffix, base in (("B", 1000), ("iB", 1024), ("", 1024))
-}
-_SIDE = 512  # of a tile of rows: its arrays of a megabyte stay near a core
-_IMAGES = 32  # of a tile of images, whose variances are computed anew in each tile
-_ACCELERATED_SIDE = 4096  # of a tile of rows on an accelerator
-_ACCELERATED_IMAGES = 64, 512  # the least and the most of images there: larger tiles share variances and launches
-_ACCELERATED_WORKERS = 3  # tiles in work there: one computed, one brought back, one written
-
-
-def parse_bytes(memory: int | float | str) -> int:
-    """A number of bytes, given as such or as text like "2GiB" or "500 MB"."""
-    if isinstance(memory, int | float | np.number) and not isinstance(memory, bool) and isfinite(memory) and memory > 0:
-        return int(memory)
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory) if isinstance(memory, str) else None
-    unit = None if found is None else {name.lower(): size for name, size in _UNITS.items()}.get(found[2].lower())
-    try:
-        return int(float(found[1]) * unit)  # type: ignore[index, operator]
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"memory is a number of bytes, or text such as '2GiB', not {memory!r}.") from None
+from .exact import Kernels, covariances, kernel_dtype, tile
 
 
 def tiled(
@@ -82,7 +60,7 @@ def tiled(
             np.save(path, results[name])
         return Kernels(results.get("nngp"), results.get("ntk"))
     net = jax.tree.map(float, net)
-    workers = _workers()
+    workers = policy.current().workers
     x1, other = _placed(x1, other)
     if files is not None and files.sides is not None:
         sides = files.sides
@@ -126,28 +104,16 @@ def tiled(
     return Kernels(results.get("nngp"), results.get("ntk"))
 
 
-def _workers() -> int:
-    """How many tiles are in work at a time."""
-    if jax.default_backend() != "cpu":
-        return _ACCELERATED_WORKERS
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _placed(x1: Any, x2: Any) -> tuple[Any, Any]:
     """Both inputs where tiles are cut out of them: NumPy arrays on an accelerator, if they take up to a quarter of it."""
-    if isinstance(x1, jax.Array) or jax.default_backend() == "cpu":
+    if isinstance(x1, jax.Array):
         return x1, x2
     arrays = [x1] if x2 is x1 else [x1, x2]
-    if sum(x.nbytes for x in arrays) > device_memory() / 4:
+    if not policy.fits_on_device(sum(x.nbytes for x in arrays)):
         return x1, x2
     with jax.enable_x64(x1.dtype == np.float64):
         placed = [jnp.asarray(x) for x in arrays]
     return placed[0], placed[-1]
-
-
-def device_memory() -> int:
-    """The bytes of memory of JAX's first device; 0 where it does not say."""
-    return (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
 
 
 def _run(program: Any, net: Layer, x1: Any, x2: Any, sides: tuple[int, int], corner: tuple[int, int]) -> Any:
@@ -228,12 +194,7 @@ def _program(
 
 def largest_side(net: Layer, x: Any) -> int:
     """How many inputs along a side of a tile are best for speed."""
-    if jax.default_backend() == "cpu":
-        return _SIDE if x.ndim == 2 else _IMAGES
-    if x.ndim == 2:
-        return _ACCELERATED_SIDE
-    least, most = _ACCELERATED_IMAGES
-    return min(most, max(least, isqrt(in_flight() // covariances(net, x))))
+    return policy.tile_side(x.ndim > 2, covariances(net, x))
 
 
 def _paths(names: tuple[str, ...], out: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from ..features.feature_map import FeatureMap
 from ..kernels.matrix import tiled
 from ..network import Network
 from ..numerics import product_precision
+from ..numerics.device import on_accelerator
 
 _BLOCK = 4096  # images at a time
 _ROWS = 16  # of a kernel at a time
@@ -96,7 +97,7 @@ def _normalised(block: Array) -> Array:
 
 
 def _moment(part: Array) -> Any:
-    if jax.default_backend() == "cpu":  # BLAS multiplies an array by itself at half the cost
+    if not on_accelerator():  # BLAS multiplies an array by itself at half the cost
         x = np.asarray(part)
         return x.T @ x
     return _product(part)
