@@ -11,6 +11,8 @@ import pytest
 
 import widelimit as wl
 from widelimit.execution import policy
+from widelimit.execution.files import MatrixFiles
+from widelimit.execution.sources import ArraySource, DeviceSource
 from widelimit.kernels import exact
 from widelimit.kernels import matrix as tiles
 from widelimit.numerics.device import use_backend
@@ -116,7 +118,7 @@ def test_jax_arrays_stay_where_they_are(tmp_path, small_tiles, monkeypatch, dtyp
     """Tiles are cut out of them by the program; nothing else than tiles is brought back."""
     with jax.enable_x64(dtype == np.float64):
         _jax_array_is_its_numpy_array(tmp_path, NET, X.astype(dtype))
-        monkeypatch.setattr(tiles, "padded_rows", None)
+        monkeypatch.setattr(ArraySource, "read", None)
         assert NET.kernel(jnp.asarray(X, dtype), get="ntk", memory="1GiB").dtype == dtype
 
 
@@ -125,14 +127,14 @@ def test_tiles_on_an_accelerator():
     net = wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
     images = IMAGES.astype(np.float32)
     expected = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
     for memory in (0, 2**30):
         with use_backend("gpu"), policy.use(tile_rows=8, tile_images=(2, 4), device_bytes=memory):
             found = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
-            assert isinstance(tiles._placed(images, images)[1], np.ndarray if memory == 0 else jax.Array)
+            assert isinstance(tiles._sources(images, images)[1], ArraySource if memory == 0 else DeviceSource)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=8 * np.finfo(a.dtype).eps, atol=8 * np.finfo(a.dtype).eps)
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
 
 
 @pytest.mark.parametrize(("pixels", "side", "flat"), [(8, 247, 512), (16, 64, 512), (32, 64, 494), (2, 512, 512)])
@@ -146,16 +148,16 @@ def test_sides_on_an_accelerator(pixels, side, flat):
 
 
 def test_a_killed_computation_of_jax_arrays_goes_on(tmp_path, small_tiles, monkeypatch):
-    x, out, record = jnp.asarray(X, jnp.bfloat16), tmp_path / "K.npy", tiles.ResumedFiles.record
+    x, out, write = jnp.asarray(X, jnp.bfloat16), tmp_path / "K.npy", MatrixFiles.write
     expected, done = NET.kernel(x, get="ntk", memory="1GiB"), []
 
-    def counted(files, corner):
-        done.append(corner)
+    def counted(files, block, value):
+        done.append(block)
         if len(done) == 4:
             raise KeyboardInterrupt
-        record(files, corner)
+        write(files, block, value)
 
-    monkeypatch.setattr(tiles.ResumedFiles, "record", counted)
+    monkeypatch.setattr(MatrixFiles, "write", counted)
     with pytest.raises(KeyboardInterrupt):
         NET.kernel(x, get="ntk", out=out)
     with pytest.raises(ValueError, match="of another computation"):
@@ -167,12 +169,12 @@ def test_a_killed_computation_of_jax_arrays_goes_on(tmp_path, small_tiles, monke
 
 
 def test_compiled_once_for_all_tiles_and_scales(small_tiles):
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
     for scale in (1.0, 1.5):
         net = wl.serial(wl.Dense(scale, 0.2), "erf", wl.Dense(1.1))
         net.kernel(X)
         net.kernel(X, X[:22])
-    assert tiles._program.cache_info().misses == 1
+    assert tiles._compile.cache_info().misses == 1
 
 
 def test_into_a_file_within_a_budget(tmp_path, small_tiles, capsys):
@@ -189,24 +191,27 @@ def test_into_a_file_within_a_budget(tmp_path, small_tiles, capsys):
 
 def test_a_smaller_budget_makes_smaller_tiles():
     x = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
-    large, small = (tiles._compiled(NET, x, x, True, budget, 2)[1] for budget in (None, 2**20))
-    assert small < large == (320, 320)  # a size that other numbers of rows share
-    program, sides = tiles._compiled(NET, x, x, True, 2**20, 2)
-    assert 2 * tiles._bytes_needed(program, sum(sides), x) <= 2**20
+    sources = tiles._sources(x, x)
+    with policy.use(workers=2):
+        large, small = (tiles._limit(NET, sources, True, budget, None) for budget in (None, 2**20))
+    sides = tiles._sides(sources, small)
+    assert sides < tiles._sides(sources, large) == (320, 320)  # a size that other numbers of rows share
+    analysis = tiles._compiled(NET, sources, sides, True).memory_analysis()
+    assert 2 * (sum(sides) * 5 * 4 + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes) <= 2**20
 
 
 def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):
     """A tile that fails, in a thread of its own, ends the work; what was done before it is not done again."""
     out, expected = tmp_path / "K.npy", NET.kernel(X, get="ntk")
-    whole_rows, computed = tiles.padded_rows, []
+    read, computed = ArraySource.read, []
 
-    def counted(x, start, count):
-        computed.append(start)
+    def counted(source, rows):
+        computed.append(rows)
         if len(computed) > 6:
             raise MemoryError("killed")
-        return whole_rows(x, start, count)
+        return read(source, rows)
 
-    monkeypatch.setattr(tiles, "padded_rows", counted)
+    monkeypatch.setattr(ArraySource, "read", counted)
     with pytest.raises(MemoryError, match="killed"):
         NET.kernel(X, get="ntk", out=out)
     monkeypatch.undo()
@@ -217,7 +222,7 @@ def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):
         with pytest.raises(ValueError, match="of another computation"):
             another()
     computed.clear()
-    monkeypatch.setattr(tiles, "padded_rows", lambda *args: computed.append(1) or whole_rows(*args))
+    monkeypatch.setattr(ArraySource, "read", lambda *args: computed.append(1) or read(*args))
     with policy.use(workers=8):  # more cores, and the same tiles
         found = NET.kernel(X, get="ntk", out=str(out), memory="1GiB")
     assert len(computed) < 2 * 6 + 2  # of 6 tiles and the probe, each of two inputs, some were done
@@ -232,11 +237,11 @@ def test_functions_of_one_name_are_told_apart(tmp_path, small_tiles, monkeypatch
         wl.serial(wl.Dense(), wl.FromDual(lambda cov, v1, v2: cov), wl.Dense()),
         wl.serial(wl.Dense(), wl.FromDual(lambda cov, v1, v2: cov**3 / (v1 * v2)), wl.Dense()),
     ]
-    finish = tiles.ResumedFiles.finish
-    monkeypatch.setattr(tiles.ResumedFiles, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    finish = MatrixFiles.result
+    monkeypatch.setattr(MatrixFiles, "result", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         nets[0].kernel(X, get="nngp", out=tmp_path / "K.npy")
-    monkeypatch.setattr(tiles.ResumedFiles, "finish", finish)
+    monkeypatch.setattr(MatrixFiles, "result", finish)
     with pytest.raises(ValueError, match="of another computation"):
         nets[1].kernel(X, get="nngp", out=tmp_path / "K.npy")
     assert np.max(nets[0].kernel(X, get="nngp", out=tmp_path / "K.npy")) > 0

@@ -30,10 +30,23 @@ class Block:
         return self.rows == self.columns
 
     @property
+    def corner(self) -> tuple[int, ...]:
+        """Its first row, or its first row and column."""
+        return tuple(side.start for side in self._ranges)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """How many rows, or rows and columns."""
-        sides = (self.rows,) if self.columns is None else (self.rows, self.columns)
-        return tuple(side.stop - side.start for side in sides)
+        return tuple(side.stop - side.start for side in self._ranges)
+
+    @property
+    def units(self) -> int:
+        """What it counts for in a progress bar: its rows, or one tile."""
+        return self.shape[0] if self.columns is None else 1
+
+    @property
+    def _ranges(self) -> tuple[slice, ...]:
+        return (self.rows,) if self.columns is None else (self.rows, self.columns)
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,11 @@ class Grid:
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    @property
+    def units(self) -> int:
+        """What all blocks count for in a progress bar."""
+        return sum(block.units for block in self.blocks)
 
     def part(self, i: int, n: int) -> "Grid":
         """Part i of n, i from 0 on: consecutive blocks, as many in each part as there are in another, or one less."""

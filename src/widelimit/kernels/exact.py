@@ -98,7 +98,7 @@ def _start(net: Layer, nngp: Array, want: Want, tape: Tape, x: Array) -> State:
     )
 
 
-def _paired(net: Layer, x: Array, want: Want) -> bool:
+def _paired(net: Layer, x: Array | np.ndarray, want: Want) -> bool:
     return x.ndim > 2 and net.needs_pairs(want.pairs)
 
 
@@ -161,7 +161,7 @@ def _one_by_one(fn: Callable, items: Array) -> Any:
     return jax.lax.map(jax.checkpoint(fn), items)
 
 
-def covariances(net: Layer, x: Array, pairs: bool = False) -> int:
+def covariances(net: Layer, x: Array | np.ndarray, pairs: bool = False) -> int:
     """How many covariances a pair of inputs takes at first: of equal pixels, or of all pairs of pixels."""
     pixels = prod(x.shape[1:-1])
     return pixels**2 if _paired(net, x, Want(False, pairs)) else pixels
