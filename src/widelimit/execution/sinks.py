@@ -76,7 +76,8 @@ class DeviceRows(InMemory, Generic[Value]):
         if self._arrays is None:
             self._arrays = jax.tree.map(lambda x: jnp.empty((self._count, *x.shape[1:]), x.dtype), value)
         size, start = block.shape[0], block.rows.start
-        self._arrays = jax.tree.map(lambda x, part: _place(x, part[:size], start), self._arrays, value)
+        own = jax.tree.map(lambda part: part if len(part) == size else part[:size], value)
+        self._arrays = jax.tree.map(lambda x, part: _place(x, part, start), self._arrays, own)
 
     def result(self) -> Value:
         return _written(self._arrays)
@@ -152,10 +153,12 @@ class Joined(Generic[Value]):
 
 
 def _concatenate(values: list[Value], axis: int) -> Value:
-    def join(*leaves: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-        return (jnp if isinstance(leaves[0], jax.Array) else np).concatenate(leaves, axis)
-
-    return jax.tree.map(join, *values)
+    """One value of several; a function may make a new type of named tuple in each call, so the first's is taken."""
+    leaves, structure = jax.tree.flatten(values[0])
+    libraries = [jnp if isinstance(leaf, jax.Array) else np for leaf in leaves]
+    several = zip(*map(jax.tree.leaves, values), strict=True)
+    joined = [library.concatenate(parts, axis) for library, parts in zip(libraries, several, strict=True)]
+    return jax.tree.unflatten(structure, joined)
 
 
 class Sum(InMemory, Generic[Value]):
