@@ -38,6 +38,7 @@ from ..datasets import Images
 from ..datasets.asking import needed
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
+from ..numerics.device import on_accelerator
 from .cifar10 import Config
 from .images import averaged, check_enough, latest, whitened
 from .study import Run, Study, run_study
@@ -201,7 +202,7 @@ def _epoch(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int
 
     XLA's convolutions for CPUs take ten times as long inside of a loop, which is Python's there.
     """
-    if jax.default_backend() != "cpu":
+    if on_accelerator():
         return _scanned(net, state, x, y, rows, total)
     losses = []
     for some in rows:

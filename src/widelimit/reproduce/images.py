@@ -8,23 +8,25 @@ image, which makes their products invariant.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, wraps
-from math import prod
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array
 
 from ..datasets import Images
-from ..execution.progress import bar
+from ..execution.executors import Pipeline, execute
+from ..execution.grid import Grid, ranges
+from ..execution.sinks import DeviceRows, Sum
+from ..execution.sources import ArraySource, DeviceSource, Slab, cut
 from ..features.feature_map import FeatureMap
 from ..kernels.matrix import tiled
 from ..network import Network
 from ..numerics import product_precision
+from ..numerics.device import on_accelerator
 
 _BLOCK = 4096  # images at a time
 _ROWS = 16  # of a kernel at a time
@@ -76,34 +78,37 @@ def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
     than there are numbers in each: directions that few images lack are blown up in all others.
     """
     with jax.enable_x64(True):
-        moment = sum(_moment(_normalised(block)) for block in _flat_blocks(fitted)) / len(fitted)
+        sums, one_by_one = Grid.of_rows(len(fitted), _BLOCK), Pipeline(ahead=0)
+        total: Any = execute(_moment, sums, [ArraySource(fitted)], Sum(), one_by_one)
+        moment = total / len(fitted)
         whitening = _inverse_root(moment, regularization)
-        found = jnp.concatenate([_whiten(_normalised(block), whitening) for block in _flat_blocks(x)])
-    return found.reshape(x.shape)
-
-
-def _flat_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
-    for i in range(0, len(x), _BLOCK):
-        yield x[i : i + _BLOCK].reshape(-1, prod(x.shape[1:]))
+        sink: DeviceRows[Array] = DeviceRows(len(x))
+        white = partial(_whiten, whitening)
+        return execute(white, Grid.of_rows(len(x), _BLOCK), [ArraySource(x)], sink, one_by_one)
 
 
 @jax.jit
 def _normalised(block: Array) -> Array:
-    x = block.astype(jnp.float64)
+    x = block.reshape(len(block), -1).astype(jnp.float64)
     x = x - x.mean(1, keepdims=True)
     length = jnp.linalg.norm(x, axis=1, keepdims=True)
     return jnp.where(length > 1e-9, x / jnp.where(length > 1e-9, length, 1), 0)  # constant images become zero
 
 
-def _moment(part: Array) -> Any:
-    if jax.default_backend() == "cpu":  # BLAS multiplies an array by itself at half the cost
+def _moment(block: np.ndarray) -> Any:
+    part = _normalised(block)
+    if not on_accelerator():  # BLAS multiplies an array by itself at half the cost
         x = np.asarray(part)
         return x.T @ x
     return _product(part)
 
 
 _product = jax.jit(lambda part: part.T @ part)
-_whiten = jax.jit(lambda part, whitening: (part @ whitening).astype(jnp.float32))
+
+
+@jax.jit
+def _whiten(whitening: Array, block: np.ndarray) -> Array:
+    return (_normalised(block) @ whitening).astype(jnp.float32).reshape(block.shape)
 
 
 @jax.jit
@@ -143,37 +148,34 @@ def features_of(
     channels, sees their products. With `channels` they are turned into so many, which hold most of their products.
     """
     size = min(len(x), phi.batch_size() if batch is None else batch)
-    starts = [min(i, len(x) - size) for i in range(0, len(x), size)]  # the last overlaps, and one program serves all
     began = time.perf_counter()
     shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
     basis = None
     if len(shape) == 3 and channels is not None and channels < shape[-1]:
         basis = _principal(phi, x, size, flips, channels)
-        shape = (*shape[:-1], channels)
     of_mirror = _of_mirror(basis) if flips and len(shape) == 3 else None
-    found = jnp.zeros((len(x), *shape), kept)
-    found = _filled_in(phi, found, x, 0, size, flips, basis).block_until_ready()
+
+    def program(rows: Slab[Array]) -> Array:
+        features = _batch(phi, rows, size, flips, basis, kept)
+        return jax.block_until_ready(features) if progress else features  # a bar shows what is done, not what is begun
+
+    grid, source = Grid.of_rows(len(x), size), DeviceSource(x)
+    sink: DeviceRows[Array] = DeviceRows(len(x))
+    execute(program, grid.part(0, len(grid)), [source], sink, Pipeline()).block_until_ready()
     ready = time.perf_counter()
-    with bar("features", progress, len(x)) as advance:
-        for start in starts:
-            found = _filled_in(phi, found, x, start, size, flips, basis)
-            if progress:
-                found.block_until_ready()
-            advance(size)
-    found.block_until_ready()
+    found = execute(program, grid, [source], sink, Pipeline(), "features" if progress else None).block_until_ready()
     return Made(found, of_mirror, ready - began, time.perf_counter() - ready)
 
 
-@partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="found")
-def _filled_in(
-    phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool, basis: Basis | None
-) -> Array:
-    """The features so far, with those of another batch."""
-    part = _batch_of(phi, lax.dynamic_slice_in_dim(x, start, size), flips)
+@partial(jax.jit, static_argnames=("size", "flips", "kept"))
+def _batch(phi: FeatureMap, rows: Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
+    """The features of a batch of images."""
+    images: Array = cut(rows, size)
+    part = _batch_of(phi, images, flips)
     if basis is not None:
         columns, channels = basis.directions.shape
         part = _times(part, basis.directions) * (channels / columns) ** 0.5
-    return lax.dynamic_update_slice_in_dim(found, part.astype(found.dtype), start, 0)
+    return part.astype(kept)
 
 
 def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
@@ -279,10 +281,9 @@ def rows_of_kernel(
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
     for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
         other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
-        for i in range(0, len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
-            rows = part[i : i + _ROWS]
-            rows += other[i : i + _ROWS]
-            rows /= 2
+        for few in ranges(len(part), _ROWS):  # which stay near the processor between the two steps
+            part[few] += other[few]
+            part[few] /= 2
     return found
 
 

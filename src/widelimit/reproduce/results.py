@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from .. import __version__
-from ..kernels.matrix import device_memory
+from ..execution.policy import device_memory
 from ..storage.files import atomic_file, check_writable
 
 _FORMAT = 1
