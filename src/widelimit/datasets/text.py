@@ -69,7 +69,7 @@ def read_text(path: Path, target: Column | None, drop: Sequence[Column]) -> Tabl
     if quoted:
         _refuse_open_quotes(path, layout)
     if values is None or values.shape[1] != count or not np.isfinite(values).all():
-        raise ValueError(_what_is_wrong(path, layout, features) or f"{path}: cannot be read as CSV ({seen}).")
+        raise ValueError(_what_is_wrong(path, layout, features) or f"{path}: is no CSV file that can be read ({seen}).")
     x = values if len(features) == count else np.take(values, features, axis=1)
     y = None
     if target_place is not None:

@@ -27,7 +27,7 @@ def read_array(file: IO[bytes], size: int) -> np.ndarray:
     """The array in a file of `size` bytes, of real numbers or texts, in this machine's order of bytes."""
     dtype, shape = read_array_header(file)
     if dtype.kind not in "biufU" or (dtype.kind == "f" and dtype.itemsize > 8):
-        raise ValueError(f"it holds an array of {dtype}, and real numbers up to float64 and texts are read here")
+        raise ValueError(f"it holds an array of type {dtype}, and real numbers up to float64 and texts are read here")
     rest = size - file.tell()
     if rest != prod(shape) * dtype.itemsize:  # before any memory is taken
         raise ValueError(f"an array says it is {dtype} {shape}, and {rest} bytes follow")
