@@ -4,22 +4,20 @@
 precision and gives back what came in, NumPy or JAX.
 """
 
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from . import activations, layers
-from .activations import Activation, named, registered_name
+from .activations import Activation
 from .execution.policy import parse_bytes
-from .features.feature_map import FeatureMap, chosen, feature_map, load_feature_map
+from .features.feature_map import FeatureMap, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels
 from .kernels.matrix import compiled_kernel, largest_side, tiled
@@ -31,17 +29,19 @@ from .layers import (
     Identity,
     Layer,
     Nonlinearity,
-    Parallel,
     as_layer,
     parallel,
 )
+from .layers.as_json import CONTAINERS, check_sizes, decode_layer, encode_layer
 from .layers.last_stage import last_stage
 from .layers.state import State
 from .numerics.checks import check_int
 from .numerics.padding import bucket, padded_rows
 from .numerics.precision import check_inputs, in_input_precision
-from .sketches import Sketch
-from .storage.module import nested, plain
+from .sketches import Sketch, as_sketch
+from .storage.format import NETWORK, check_header, decode_header, encode_header, new_header
+from .storage.module import nested
+from .storage.values import add_kind
 
 WIDTH = 512  # of the finite reading, where none is said
 _READINGS = ("nngp", "ntk")
@@ -57,6 +57,7 @@ class Network(Layer):
 
     layers: tuple[Layer, ...]
     takes_branches = True
+    container: ClassVar[str] = "serial"  # its name in JSON
 
     # The readings of a layer, so that networks nest.
 
@@ -203,8 +204,8 @@ class Network(Layer):
         names = _readings(get)
         shape = _input_shape(input_shape)
         self.shape(shape, None)
-        kind = chosen(sketch, degree)
-        return feature_map(self, key, shape, features, names, not isinstance(get, str), kind, dtype)
+        several = not isinstance(get, str)
+        return feature_map(self, key, shape, features, names, several, as_sketch(sketch, degree), dtype)
 
     def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
         """Random parameters of the finite network; `width` is that of every layer without one of its own.
@@ -259,7 +260,7 @@ class Network(Layer):
 
     def to_json(self) -> str:
         """The network as JSON text; `from_json` reads it back."""
-        return json.dumps({"widelimit": _FORMAT, "network": _describe(self)}, indent=1)
+        return encode_header({"network": encode_layer(self)}, indent=1)
 
     def __repr__(self):
         return nested("serial", self.layers)
@@ -346,78 +347,52 @@ def residual(*layers) -> Network:
     return serial(FanOut(2), parallel(serial(*layers), Identity()), FanInSum())
 
 
-# JSON: {"serial": [...]}, {"parallel": [...]}, {"Dense": {"W_std": 1.5}}, {"registered": "my activation"}.
-
-_FORMAT = 1
-_CLASSES = {
-    name: value
-    for module in (activations, layers)
-    for name, value in vars(module).items()
-    if isinstance(value, type)
-    and issubclass(value, Layer | Activation)
-    and value not in (Layer, Activation, Nonlinearity, Parallel)
-}
-
-
-def _describe(part: Any) -> Any:
-    if isinstance(part, Network):
-        return {"serial": [_describe(layer) for layer in part.layers]}
-    if isinstance(part, Parallel):
-        return {"parallel": [_describe(layer) for layer in part.layers]}
-    if isinstance(part, Nonlinearity):
-        return _describe(part.activation)
-    known = _CLASSES.get(type(part).__name__) is type(part) and not _holds_function(part)
-    if not known and isinstance(part, Activation) and (name := registered_name(part)) is not None:
-        return {"registered": name}
-    values = part.arguments()
-    if not known and not any(isinstance(value, Activation) for value in values.values()):
-        what = "holds a function" if type(part).__name__ in _CLASSES else "is of a class of yours"
-        raise TypeError(
-            f"{part!r} {what}, which JSON cannot carry. Give the activation a name with "
-            "widelimit.register('my_activation', ...) before saving, and before loading."
-        )
-    return {
-        type(part).__name__: {k: _describe(v) if isinstance(v, Activation) else plain(v) for k, v in values.items()}
-    }
-
-
-def _holds_function(part: Any) -> bool:
-    values = part.arguments().values()
-    return any(_holds_function(v) if isinstance(v, Activation) else callable(v) for v in values)
-
-
-def _rebuild(data: Any) -> Any:
-    if not (isinstance(data, dict) and len(data) == 1):
-        raise ValueError(f"Not a part of a network: {data!r}. Each part is one name with its parameters.")
-    ((name, value),) = data.items()
-    if name in ("serial", "parallel") and isinstance(value, list):
-        return (serial if name == "serial" else parallel)(*map(_rebuild, value))
-    if name == "registered" and isinstance(value, str):
-        return named(value)
-    if name not in _CLASSES or not isinstance(value, dict):
-        raise ValueError(f"There is no layer or activation {data!r}. Was it written by a newer widelimit?")
-    values = {
-        k: _rebuild(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v for k, v in value.items()
-    }
-    try:
-        return _CLASSES[name](**values)
-    except TypeError as error:
-        raise ValueError(f"{name} cannot be made of {values!r}: {error}.") from None
-
-
 def load_features(path: str | os.PathLike) -> FeatureMap:
     """The feature map that `FeatureMap.save` wrote: the same columns, whatever the release of JAX."""
-    return load_feature_map(path, from_json)
+    return load_feature_map(path)
 
 
 def from_json(text: str) -> Network:
     """The network that `Network.to_json` wrote. Nothing is imported or executed."""
     try:
-        data = json.loads(text)
-        version, network = data["widelimit"], data["network"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"This is not the JSON of a network: {error!r}. Write one with net.to_json().") from None
-    if version != _FORMAT:
-        raise ValueError(f"The network is in format {version!r} and this widelimit reads {_FORMAT}. Update widelimit.")
-    rebuilt = _rebuild(network)
-    return rebuilt if isinstance(rebuilt, Network) else serial(rebuilt)
+        header = decode_header(text, NETWORK)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"This is not the JSON of a network: {error}. Write one with net.to_json().") from None
+    return _decode(header)
+
+
+def _decode(header: Mapping[str, Any]) -> Network:
+    try:
+        layer = decode_layer(header["network"])
+    except RecursionError:
+        raise ValueError("The network is nested too deeply.") from None
+    return layer if isinstance(layer, Network) else serial(layer)
+
+
+def _decode_checked(header: Any) -> Network:
+    """The network in a file of something else, whose program is to be compiled at once."""
+    header = check_header(header, NETWORK)
+    check_sizes(header["network"])
+    return _decode(header)
+
+
+def _decode_activation(header: Any) -> Activation:
+    (layer,) = _decode_checked(header).layers
+    if not isinstance(layer, Nonlinearity):
+        raise ValueError("an activation of it is none")
+    return layer.activation
+
+
+CONTAINERS["serial"] = serial
+add_kind(
+    "network",
+    Network,
+    lambda net, _: {"network": new_header({"network": encode_layer(net)})},
+    lambda data, _: _decode_checked(data["network"]),
+)
+add_kind(
+    "activation",
+    Activation,
+    lambda activation, _: {"activation": new_header({"network": encode_layer(serial(activation))})},
+    lambda data, _: _decode_activation(data["activation"]),
+)

@@ -11,7 +11,7 @@ from scipy import linalg
 import widelimit as wl
 from catalogue import NETWORKS, RANDOM, each
 from widelimit import sketch
-from widelimit.features import feature_map as sketched
+from widelimit.features import part as sketched
 from widelimit.features import plan as drawing
 from widelimit.features.cosine import of_cosine
 from widelimit.layers import Nonlinearity

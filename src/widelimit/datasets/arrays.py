@@ -2,56 +2,56 @@
 
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-from numpy.lib import format as npy
 
-from .asking import reading
-from .columns import Column, refuse_non_finite, shown, split
+from ..storage.arrays import read_array, read_array_header
+from ..storage.files import reading
+from .columns import Column, Table, list_names, refuse_non_finite, split
 
 _OWN = "the array"  # the name of the one in an .npy file
+_Headers = dict[str, tuple[np.dtype, tuple[int, ...]]]
 
 
-def read_arrays(path: Path, target: Column | None, drop: Sequence[Column], key: str | None) -> tuple[Any, ...]:
-    """Features, target, no names, and the name or place of the target."""
-    kinds = _kinds(path)
+def read_arrays(path: Path, target: Column | None, drop: Sequence[Column], key: str | None) -> Table:
+    """The table in a .npy or .npz file."""
+    headers = _read_headers(path)
     named = path.suffix.lower() == ".npz"
-    main = _main(path, kinds, key) if named else _OWN
-    if named and target is None and "y" in kinds and main != "y":
+    main = _main(path, headers, key) if named else _OWN
+    if named and target is None and "y" in headers and main != "y":
         target = "y"
-    x = _numbers(path, main, _loaded(path, kinds, main))
-    if named and target in kinds:
-        y, place = _target(path, str(target), _loaded(path, kinds, str(target))), None
+    x = _to_features(path, main, _load(path, headers, main))
+    if named and target in headers:
+        y, column = _check_target(path, str(target), _load(path, headers, str(target))), None
         if len(y) != len(x):
             raise ValueError(f"{path}: {main!r} has {len(x)} rows and {target!r} {len(y)}. Give one target for each.")
     elif named and isinstance(target, str) and not target.lstrip("-").isdigit():
-        raise ValueError(f"{path}: has no array {target!r}. Its arrays are {shown(list(kinds))}.")
+        raise ValueError(f"{path}: has no array {target!r}. Its arrays are {list_names(list(headers))}.")
     else:
-        y, place = None, target
-    if place is not None or drop:
+        y, column = None, target
+    if column is not None or drop:
         if x.ndim != 2:
             raise ValueError(f"{path}: {main!r} has the shape {x.shape}, and only rows have columns to choose or drop.")
-        features, chosen = split(path, None, x.shape[1], place, drop)
-        if chosen is not None:
-            y, target = x[:, chosen].copy(), chosen
+        features, place = split(path, None, x.shape[1], column, drop)
+        if place is not None:
+            y, target = x[:, place].copy(), place
         x = np.take(x, features, axis=1)
-    return x, y, None, target
+    return Table(x, y, None, target)
 
 
 def array_columns(path: Path) -> dict[str, str]:
     """The names of the arrays, each with its type and shape."""
-    return {name: f"{dtype} {shape}" for name, (dtype, shape) in _kinds(path).items()}
+    return {name: f"{dtype} {shape}" for name, (dtype, shape) in _read_headers(path).items()}
 
 
 @contextmanager
-def _opened(path: Path, name: str):
+def _open(path: Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
     """An array's file and its length."""
-    with reading(path, "a NumPy file"):
+    with reading(path, "NumPy file"):
         if path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 yield file, os.fstat(file.fileno()).st_size
@@ -60,61 +60,42 @@ def _opened(path: Path, name: str):
                 yield member, archive.getinfo(name + ".npy").file_size
 
 
-def _kinds(path: Path) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """The types and shapes of all arrays, from their headers."""
+def _read_headers(path: Path) -> _Headers:
+    """The types and shapes of all arrays, without their numbers."""
     names = [_OWN]
     if path.suffix.lower() == ".npz":
-        with reading(path, "a NumPy file"), zipfile.ZipFile(path) as archive:
+        with reading(path, "NumPy file"), zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
     if not names:
         raise ValueError(f"{path}: holds no array. Write one with numpy.savez.")
-    kinds = {}
+    headers = {}
     for name in names:
-        with _opened(path, name) as (file, _):
-            kinds[name] = _header(file)
-    return kinds
+        with _open(path, name) as (file, _):
+            headers[name] = read_array_header(file)
+    return headers
 
 
-def _header(file: IO[bytes]) -> tuple[np.dtype, tuple[int, ...]]:
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"it is in version {version}")
-    # Version 3 is version 2 with names of fields in UTF-8, and arrays with fields are refused.
-    shape, _, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
-    if any(length < 0 for length in shape):
-        raise ValueError(f"it has the shape {shape}")
-    return dtype, shape
-
-
-def _loaded(path: Path, kinds: dict[str, tuple[np.dtype, tuple[int, ...]]], name: str) -> np.ndarray:
-    dtype, shape = kinds[name]
-    if dtype.hasobject:
+def _load(path: Path, headers: _Headers, name: str) -> np.ndarray:
+    if headers[name][0].hasobject:
         raise ValueError(
             f"{path}: {name!r} holds Python objects, which only unpickling could read, and a pickle can run any program. Save "
             "numbers or texts: array.astype(float) or array.astype(str)."
         )
-    if dtype.kind not in "biufU" or (dtype.kind == "f" and dtype.itemsize > 8):
-        raise ValueError(f"{path}: {name!r} is of type {dtype}, and real numbers up to float64 or texts are read here.")
-    with _opened(path, name) as (file, size):
-        _header(file)
-        rest = size - file.tell()
-        if rest != prod(shape) * dtype.itemsize:  # before any memory is taken
-            raise ValueError(f"{name!r} says it is {dtype} {shape}, and {rest} bytes follow")
-        file.seek(0)
-        array = npy.read_array(file, allow_pickle=False)
-        file.read(1)  # the end, where a zip file's checksum is compared
-    return array.astype(dtype.newbyteorder("="), copy=False)
+    with _open(path, name) as (file, size):
+        return read_array(file, size)
 
 
-def _main(path: Path, kinds: dict[str, Any], key: str | None) -> str:
+def _main(path: Path, headers: _Headers, key: str | None) -> str:
     for name in ("x", "X") if key is None else (key,):
-        if name in kinds:
+        if name in headers:
             return name
-    wanted = "'x'" if key is None else repr(key)
-    raise ValueError(f"{path}: has no array {wanted}. Its arrays are {shown(list(kinds))}; name one with key.")
+    requested = "'x'" if key is None else repr(key)
+    raise ValueError(
+        f"{path}: has no array {requested}. Its arrays are {list_names(list(headers))}; name one with key."
+    )
 
 
-def _numbers(path: Path, name: str, x: np.ndarray) -> np.ndarray:
+def _to_features(path: Path, name: str, x: np.ndarray) -> np.ndarray:
     """The features as floats: float64, or float32 where that holds every value."""
     if x.dtype.kind == "U":
         raise ValueError(f"{path}: {name!r} holds texts. Encode them as numbers.")
@@ -126,7 +107,7 @@ def _numbers(path: Path, name: str, x: np.ndarray) -> np.ndarray:
     return x.astype(np.result_type(x.dtype, np.float32), copy=False)
 
 
-def _target(path: Path, name: str, y: np.ndarray) -> np.ndarray:
+def _check_target(path: Path, name: str, y: np.ndarray) -> np.ndarray:
     if y.ndim not in (1, 2):
         raise ValueError(f"{path}: the target {name!r} has the shape {y.shape}. Give (n,), or (n, outputs).")
     refuse_non_finite(path, repr(name), y)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .asking import needed
+from ..numerics.extras import needs_extra
 
 _NAMES = ("digits", "iris", "wine", "breast_cancer", "diabetes", "linnerud")
 
@@ -25,11 +25,11 @@ def bundled(name: str) -> Bundled:
     """One of digits, iris, wine, breast_cancer, diabetes and linnerud, in float64."""
     if name not in _NAMES:
         raise ValueError(f"There is no bundled set {name!r}. Choose one of: {', '.join(_NAMES)}.")
-    with needed():
+    with needs_extra():
         from sklearn import datasets
-    found = getattr(datasets, f"load_{name}")()
-    targets = found.get("target_names", ["progression"])  # diabetes: the disease's, one year later
+    loaded = getattr(datasets, f"load_{name}")()
+    targets = loaded.get("target_names", ["progression"])  # diabetes: the disease's, one year later
     return Bundled(
-        np.asarray(found.data, np.float64), np.asarray(found.target),
-        tuple(map(str, found.feature_names)), tuple(map(str, targets)),
+        np.asarray(loaded.data, np.float64), np.asarray(loaded.target),
+        tuple(map(str, loaded.feature_names)), tuple(map(str, targets)),
     )  # fmt: skip

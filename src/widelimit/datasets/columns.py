@@ -1,12 +1,25 @@
-"""Which column of a table is the target, which are dropped, and which are left as features."""
+"""Tables, and which of their columns is the target, which are dropped, and which are left as features."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-Column = str | int
+Column = str | int  # by its name, or by its place
+
+
+class Table(NamedTuple):
+    """Features (n, ...), targets or None, the names of the features if they have any, and that of the target.
+
+    A target without a name is called by the place of its column, counted from 0.
+    """
+
+    x: np.ndarray
+    y: np.ndarray | None
+    names: tuple[str, ...] | None
+    target: Column | None
 
 
 def split(
@@ -15,13 +28,15 @@ def split(
     """The places of the features, and that of the target."""
     places = {name: place for place, name in enumerate(names or ())}
     dropped = {_place(path, names, places, count, column) for column in drop}
-    chosen = None if target is None else _place(path, names, places, count, target)
-    if chosen is not None and chosen in dropped:
-        raise ValueError(f"{path}: {label(names, chosen)} is the target and dropped as well. Leave it out of one.")
-    features = [place for place in range(count) if place != chosen and place not in dropped]
+    target_place = None if target is None else _place(path, names, places, count, target)
+    if target_place is not None and target_place in dropped:
+        raise ValueError(
+            f"{path}: {label(names, target_place)} is the target and dropped as well. Leave it out of one."
+        )
+    features = [place for place in range(count) if place != target_place and place not in dropped]
     if not features:
         raise ValueError(f"{path}: has {count} columns, and none is left as a feature. Drop fewer.")
-    return features, chosen
+    return features, target_place
 
 
 def label(names: Sequence[str] | None, place: int) -> str:
@@ -43,14 +58,14 @@ def _place(path: Path, names: Sequence[str] | None, places: dict[str, int], coun
         place = int(column)
     if place is not None and -count <= place < count:
         return place % count
-    known = f"columns are numbered from 0 to {count - 1}" if names is None else f"columns are {shown(names)}"
+    known = f"columns are numbered from 0 to {count - 1}" if names is None else f"columns are {list_names(names)}"
     raise ValueError(f"{path}: has no column {column!r}. Its {known}; -1 is the last.")
 
 
-def shown(names: Sequence[str]) -> str:
-    """Names in a message, not all of very many."""
-    some = ", ".join(map(repr, names[:20]))
-    return some if len(names) <= 20 else f"{some} and {len(names) - 20} more"
+def list_names(names: Sequence[str]) -> str:
+    """Names in a message: the first twenty."""
+    first = ", ".join(map(repr, names[:20]))
+    return first if len(names) <= 20 else f"{first} and {len(names) - 20} more"
 
 
 def refuse_duplicates(path: Path, names: Sequence[str]) -> None:

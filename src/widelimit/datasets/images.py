@@ -13,16 +13,17 @@ from collections.abc import Callable
 from functools import partial
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
-from .asking import needed, reading
-from .pickles import unpickled
+from ..numerics.extras import needs_extra
+from ..storage.files import reading
+from .pickles import unpickle
 
 _LARGEST = 2**28  # bytes of one file; the largest of these sets has 155 million
 
-Folder = str | os.PathLike | None
+Folder = str | os.PathLike[str] | None
 Reader = Callable[[bytes], tuple[np.ndarray, np.ndarray]]
 
 
@@ -98,7 +99,7 @@ _SOURCES = {
 
 def _fetch(source: str, name: str, folder: Path) -> None:
     """Download a file into a folder, unless it is there and whole."""
-    with needed():
+    with needs_extra():
         import pooch
     url, sums = _SOURCES[source]
     try:
@@ -114,7 +115,7 @@ def _home(folder: Folder) -> Path:
     if folder is not None:
         return Path(folder).expanduser()
     try:
-        with needed():
+        with needs_extra():
             import pooch
     except ImportError as error:
         raise ImportError(
@@ -139,44 +140,44 @@ class _Layout(NamedTuple):
     names: Callable[[bytes], list[str]]
 
 
-_Found = tuple[_Layout, Path, Callable[[str], bytes | None]]
+_Source = tuple[_Layout, Path, Callable[[str], bytes | None]]
 
 
 def _cifar(layouts: list[_Layout], folder: Folder, download: bool) -> Images:
     home = _home(folder)
-    found = _unpacked(layouts, home)
-    if found is None and download:
+    source = _unpacked(layouts, home)
+    if source is None and download:
         _fetch("cifar", layouts[0].archive, home)
-    found = found or _packed(layouts, home)
-    if found is None:
+    source = source or _packed(layouts, home)
+    if source is None:
         looked_for = ", ".join(name for layout in layouts for name in (layout.folder, layout.archive))
         lacks = "holds none of" if home.exists() else "does not exist. It should hold one of"
         raise FileNotFoundError(
             f"{home}: {lacks} {looked_for}. Give the folder that has them, or fetch them with download=True (--download)."
         )
-    layout, where, content = found
+    layout, where, content = source
 
-    def needed_content(name: str) -> bytes:
+    def read_member(name: str) -> bytes:
         raw = content(name)
         if raw is None:
             raise FileNotFoundError(f"{where}: lacks the file {name!r}. Unpack or download it anew.")
         return raw
 
-    raw = needed_content(layout.meta)
-    with reading(where / layout.meta, "the names of the classes"):
+    raw = read_member(layout.meta)
+    with reading(where / layout.meta, "list of class names"):
         names = tuple(layout.names(raw))
     parts = []
     for name in [*layout.train, layout.test]:
-        raw = needed_content(name)
-        with reading(where / name, "a batch of CIFAR"):
+        raw = read_member(name)
+        with reading(where / name, "batch of CIFAR"):
             x, y = layout.read(raw)
-            parts.append((x, _checked(y, len(x), names)))
+            parts.append((x, _check_labels(y, len(x), names)))
     train = parts[:-1]
     return Images(np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train]), *parts[-1], names)
 
 
-def _unpacked(layouts: list[_Layout], home: Path) -> _Found | None:
-    """The first version that is in the folder or the one below it, and how to get at its files."""
+def _unpacked(layouts: list[_Layout], home: Path) -> _Source | None:
+    """The first version that is in the folder or the one below it, and how to read its files."""
     for layout in layouts:
         for where in (home, home / layout.folder):
             if (where / layout.train[0]).is_file() or (where / layout.test).is_file():
@@ -188,25 +189,25 @@ def _in_folder(where: Path, name: str) -> bytes | None:
     return (where / name).read_bytes() if (where / name).is_file() else None
 
 
-def _packed(layouts: list[_Layout], home: Path) -> _Found | None:
-    """The same of an archive, which is never unpacked onto the disk: its paths and links do no harm."""
+def _packed(layouts: list[_Layout], home: Path) -> _Source | None:
+    """The first version of which there is an archive. It is never unpacked onto the disk: its paths and links do no harm."""
     for layout in layouts:
         path = home if home.name == layout.archive else home / layout.archive
         if path.is_file():
             content: dict[str, bytes] = {}
-            wanted = {*layout.train, layout.test, layout.meta}
-            with reading(path, "a .tar.gz archive"), tarfile.open(path, "r:gz") as archive:
+            names = {*layout.train, layout.test, layout.meta}
+            with reading(path, ".tar.gz archive"), tarfile.open(path, "r:gz") as archive:
                 for member in archive:
                     name = PurePosixPath(member.name).name
-                    file = archive.extractfile(member) if name in wanted and member.isreg() else None
+                    file = archive.extractfile(member) if name in names and member.isreg() else None
                     if file is not None:
-                        content[name] = _all(file)
+                        content[name] = _read_all(file)
             return layout, path, content.get
     return None
 
 
-def _all(file: Any) -> bytes:
-    """All of a file, unless that is far more than any of these has."""
+def _read_all(file: IO[bytes] | gzip.GzipFile) -> bytes:
+    """The content of a file; an error beyond `_LARGEST` bytes."""
     content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise ValueError(f"it has more than {_LARGEST} bytes")
@@ -215,11 +216,11 @@ def _all(file: Any) -> bytes:
 
 def _from_pickle(labels: str) -> Reader:
     def read(raw: bytes) -> tuple[np.ndarray, np.ndarray]:
-        batch = unpickled(raw)
+        batch = unpickle(raw)
         missing = [name for name in ("data", labels) if name not in batch]
         if missing:
             raise ValueError(f"it has no {missing[0]!r}, only {sorted(batch)}")
-        return _upright(batch["data"]), np.asarray(batch[labels])
+        return _to_images(batch["data"]), np.asarray(batch[labels])
 
     return read
 
@@ -230,12 +231,12 @@ def _from_binary(bytes_of_labels: int, which: int) -> Reader:
         if len(raw) % row:
             raise ValueError(f"its {len(raw)} bytes are not a number of rows of {row}")
         rows = np.frombuffer(raw, np.uint8).reshape(-1, row)
-        return _upright(rows[:, bytes_of_labels:]), rows[:, which]
+        return _to_images(rows[:, bytes_of_labels:]), rows[:, which]
 
     return read
 
 
-def _upright(rows: np.ndarray) -> np.ndarray:
+def _to_images(rows: np.ndarray) -> np.ndarray:
     """Rows of three planes of colour as images with channels last."""
     if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != 3072:
         seen = f"{rows.dtype} {rows.shape}" if isinstance(rows, np.ndarray) else type(rows).__name__
@@ -243,7 +244,7 @@ def _upright(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 
-def _checked(labels: np.ndarray, images: int, names: tuple[str, ...]) -> np.ndarray:
+def _check_labels(labels: np.ndarray, images: int, names: tuple[str, ...]) -> np.ndarray:
     if labels.shape != (images,) or labels.dtype.kind not in "iu" or images == 0:
         raise ValueError(f"it has {images} images, and labels {labels.dtype} {labels.shape}")
     if labels.min() < 0 or labels.max() >= len(names):
@@ -253,7 +254,7 @@ def _checked(labels: np.ndarray, images: int, names: tuple[str, ...]) -> np.ndar
 
 def _names_from_pickle(key: str) -> Callable[[bytes], list[str]]:
     def read(raw: bytes) -> list[str]:
-        meta = unpickled(raw)
+        meta = unpickle(raw)
         if not isinstance(meta.get(key), list) or not all(isinstance(name, bytes | str) for name in meta[key]):
             raise ValueError(f"it has no list of names {key!r}, only {sorted(meta)}")
         return [name.decode() if isinstance(name, bytes) else name for name in meta[key]]
@@ -283,9 +284,9 @@ def _mnist(source: str, other_folder: str, names: tuple[str, ...], folder: Folde
             raise FileNotFoundError(
                 f"{home}: holds no {name}, gzipped or not. Give the folder that does, or fetch it with download=True."
             )
-        with reading(path, "one of MNIST's files"):
-            found = _idx(path, 3 if "idx3" in name else 1)
-            arrays.append(found[..., None] if "idx3" in name else _checked(found, len(arrays[-1]), names))
+        with reading(path, "file of MNIST"):
+            array = _idx(path, 3 if "idx3" in name else 1)
+            arrays.append(array[..., None] if "idx3" in name else _check_labels(array, len(arrays[-1]), names))
     x_train, y_train, x_test, y_test = arrays
     return Images(x_train, y_train, x_test, y_test, names)
 
@@ -305,7 +306,7 @@ def _idx(path: Path, axes: int) -> np.ndarray:
         if len(head) < 4 + 4 * axes or head[:4] != bytes([0, 0, 8, axes]):
             raise ValueError(f"it begins with {head[:4].hex()}, not {bytes([0, 0, 8, axes]).hex()}")
         shape = struct.unpack(f">{axes}I", head[4:])
-        content = _all(file)
+        content = _read_all(file)
     if len(content) != prod(shape):
         raise ValueError(f"it says it holds {shape} bytes, and has {len(content)}")
     return np.frombuffer(content, np.uint8).reshape(shape).copy()  # one that can be written to

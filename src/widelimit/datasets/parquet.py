@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from .asking import needed, reading
-from .columns import Column, refuse_duplicates, refuse_non_finite, split
+from ..numerics.extras import needs_extra
+from ..storage.files import reading
+from .columns import Column, Table, refuse_duplicates, refuse_non_finite, split
 
 _ROWS = 2**16  # at a time
 
 
-def read_parquet(path: Path, target: Column | None, drop: Sequence[Column]) -> tuple[Any, ...]:
-    """Features, target, names of the features and that of the target."""
-    with needed():
+def read_parquet(path: Path, target: Column | None, drop: Sequence[Column]) -> Table:
+    """The table in a Parquet file."""
+    with needs_extra():
         import pyarrow as pa
         import pyarrow.parquet as pq
     schema, rows = _schema(path)
-    features, chosen = split(path, list(schema), len(schema), target, drop)
+    features, target_place = split(path, list(schema), len(schema), target, drop)
     names = [list(schema)[i] for i in features]
-    target_name = None if chosen is None else list(schema)[chosen]
+    target_name = None if target_place is None else list(schema)[target_place]
     for name in names:
         if not _is_number(schema[name]):
             raise ValueError(
@@ -31,11 +32,11 @@ def read_parquet(path: Path, target: Column | None, drop: Sequence[Column]) -> t
         raise ValueError(f"{path}: has {len(schema)} columns and no rows. Give a file with rows.")
     missing = None
     done, parts = 0, []
-    with reading(path, "Parquet"), pq.ParquetFile(path) as file:
+    with reading(path, "Parquet file"), pq.ParquetFile(path) as file:
         x = np.empty((rows, len(names)))
-        wanted = names if target_name is None else [*names, target_name]
-        for batch in file.iter_batches(_ROWS, columns=wanted):
-            nulls = next((name for name in wanted if batch.column(name).null_count), None)
+        columns = names if target_name is None else [*names, target_name]
+        for batch in file.iter_batches(_ROWS, columns=columns):
+            nulls = next((name for name in columns if batch.column(name).null_count), None)
             if nulls is not None:
                 missing = nulls, done + batch.column(nulls).is_null().to_pylist().index(True)
                 break
@@ -55,8 +56,8 @@ def read_parquet(path: Path, target: Column | None, drop: Sequence[Column]) -> t
         refuse_non_finite(path, f"column {name!r}", x[:, j])
     y = None
     if target_name is not None:
-        y = _target(path, target_name, pa.chunked_array(parts))
-    return x, y, tuple(names), target_name
+        y = _to_target(path, target_name, pa.chunked_array(parts))
+    return Table(x, y, tuple(names), target_name)
 
 
 def parquet_columns(path: Path) -> dict[str, str]:
@@ -67,9 +68,9 @@ def parquet_columns(path: Path) -> dict[str, str]:
 
 def _schema(path: Path) -> tuple[dict[str, Any], int]:
     """The types of the columns, without those that pandas keeps its index in, and the number of rows."""
-    with needed():
+    with needs_extra():
         import pyarrow.parquet as pq
-    with reading(path, "Parquet"), pq.ParquetFile(path) as file:
+    with reading(path, "Parquet file"), pq.ParquetFile(path) as file:
         fields = [field for field in file.schema_arrow if not re.fullmatch(r"__index_level_\d+__", field.name)]
         rows = file.metadata.num_rows
     refuse_duplicates(path, [field.name for field in fields])
@@ -90,7 +91,7 @@ def _numbers(column: Any) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def _target(path: Path, name: str, column: Any) -> np.ndarray:
+def _to_target(path: Path, name: str, column: Any) -> np.ndarray:
     from pyarrow import types
 
     if types.is_dictionary(column.type):

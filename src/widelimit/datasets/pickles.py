@@ -13,56 +13,56 @@ from typing import Any
 import numpy as np
 
 
-def unpickled(raw: bytes) -> Any:
-    """The value of a pickle of plain values and arrays of integers; strings of Python 2 come as bytes."""
+def unpickle(raw: bytes) -> dict[str, Any]:
+    """The dict in a pickle of plain values and arrays of integers; strings of Python 2 come as bytes."""
 
     # Classes of this one call: a pickle can overwrite the attributes of what it is given.
     class Dtype:
-        def __init__(self, name, *_):
+        def __init__(self, name: Any, *_: Any):
             self.name, self.order = _text(name), "|"
 
-        def __setstate__(self, state):
+        def __setstate__(self, state: Any) -> None:
             self.order = _text(state[1])
 
     class Array:
-        def __init__(self, *_):
-            self.value = None
+        def __init__(self, *_: Any):
+            self.value: Any = None
 
-        def __setstate__(self, state):
+        def __setstate__(self, state: Any) -> None:
             _, shape, dtype, by_columns, content = state
             self.value = _array(content, dtype, shape, "F" if by_columns else "C")
 
-    def from_buffer(content, dtype, shape, order):
-        made = Array()
-        made.value = _array(content, dtype, shape, order)
-        return made
+    def from_buffer(content: Any, dtype: Any, shape: Any, order: Any) -> Array:
+        array = Array()
+        array.value = _array(content, dtype, shape, order)
+        return array
 
-    def encoded(text, encoding):
+    def encode(text: str, encoding: str) -> bytes:
         if encoding != "latin1":
             raise pickle.UnpicklingError(f"it encodes as {encoding!r}")
         return text.encode("latin1")
 
-    known = {
+    known: dict[str, Any] = {
         "numpy.dtype": Dtype,
         "numpy.ndarray": Array,
         "numpy.core.multiarray._reconstruct": Array,
         "numpy.core.numeric._frombuffer": from_buffer,
-        "_codecs.encode": encoded,
+        "_codecs.encode": encode,
     }
 
     class Reader(pickle.Unpickler):
-        def find_class(self, module, name):
-            found = known.get(f"{module.replace('numpy._core', 'numpy.core', 1)}.{name}")
-            if found is None:
+        def find_class(self, module: str, name: str) -> Any:
+            stand_in = known.get(f"{module.replace('numpy._core', 'numpy.core', 1)}.{name}")
+            if stand_in is None:
                 raise pickle.UnpicklingError(f"it asks for {module}.{name}, which images do not need: nothing was run")
-            return found
+            return stand_in
 
     operations: Any = pickletools.genops(raw)
     for operation, argument, _ in operations:
         # The place of a note, for which Python would take memory up to there.
         if operation.name in ("PUT", "LONG_BINPUT") and argument > len(raw):
             raise pickle.UnpicklingError(f"it notes {argument} values, and has {len(raw)} bytes")
-    value = Reader(io.BytesIO(raw), encoding="bytes").load()
+    value: Any = Reader(io.BytesIO(raw), encoding="bytes").load()
     if not isinstance(value, dict):
         raise pickle.UnpicklingError(f"it holds a {type(value).__name__}, not a dict")
     return {_text(key): v.value if isinstance(v, Array) else v for key, v in value.items()}

@@ -7,32 +7,20 @@ such as text, gaps and infinities, is refused with its place; nothing is guessed
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from .arrays import array_columns, read_arrays
-from .columns import Column
+from .columns import Column, Table
 from .parquet import parquet_columns, read_parquet
 from .text import read_text, text_columns
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npy", ".npz")
 
 
-class Table(NamedTuple):
-    """Features (n, ...), targets or None, the names of the features if they have any, and that of the target.
-
-    A target without a name is called by the place of its column, counted from 0.
-    """
-
-    x: np.ndarray
-    y: np.ndarray | None
-    names: tuple[str, ...] | None
-    target: Column | None
-
-
 def read(
-    path: str | os.PathLike, target: Column | None = None, drop: Column | Iterable[Column] = (), key: str | None = None
+    path: str | os.PathLike[str],
+    target: Column | None = None,
+    drop: Column | Iterable[Column] = (),
+    key: str | None = None,
 ) -> Table:
     """The table in a file; `target` and `drop` are columns by name, or by place where they have no names or from the end.
 
@@ -41,23 +29,23 @@ def read(
     array `y`, or the one that `target` names. Arrays may be rows (n, features) or images (n, height, width, channels), and
     keep float32.
     """
-    path, suffix = _existing(path)
+    path, suffix = _check_exists(path)
     drop = [drop] if isinstance(drop, str | int) else list(drop)
     if key is not None and suffix != ".npz":
         raise ValueError(f"{path}: key={key!r} names an array of an .npz file, and this is none. Leave it out.")
     if suffix == ".parquet":
-        return Table(*read_parquet(path, target, drop))
+        return read_parquet(path, target, drop)
     if suffix in (".npy", ".npz"):
-        return Table(*read_arrays(path, target, drop, key))
-    return Table(*read_text(path, target, drop))
+        return read_arrays(path, target, drop, key)
+    return read_text(path, target, drop)
 
 
-def columns_of(path: str | os.PathLike) -> dict[str, str]:
+def columns_of(path: str | os.PathLike[str]) -> dict[str, str]:
     """What is in a file without reading it all: each column or array, with its type, and its shape where that is known.
 
     Columns of CSV are "number" or "text" by their first field; those without names are called "0", "1", ...
     """
-    path, suffix = _existing(path)
+    path, suffix = _check_exists(path)
     if suffix == ".parquet":
         return parquet_columns(path)
     if suffix in (".npy", ".npz"):
@@ -67,13 +55,13 @@ def columns_of(path: str | os.PathLike) -> dict[str, str]:
 
 def suffix_of(path: Path) -> str:
     """The part of the name that says the format, or an error."""
-    found = [suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)]
-    if not found:
+    matches = [suffix for suffix in SUFFIXES if path.name.lower().endswith(suffix)]
+    if not matches:
         raise ValueError(f"{path}: has a name of no known format. Let it end in one of: {', '.join(SUFFIXES)}.")
-    return found[0]
+    return matches[0]
 
 
-def _existing(path: str | os.PathLike) -> tuple[Path, str]:
+def _check_exists(path: str | os.PathLike[str]) -> tuple[Path, str]:
     path = Path(path)
     suffix = suffix_of(path)
     if not path.is_file():

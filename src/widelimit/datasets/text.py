@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .asking import reading
-from .columns import Column, label, refuse_duplicates, shown, split, target_name
+from ..storage.files import reading
+from .columns import Column, Table, label, list_names, refuse_duplicates, split, target_name
 
 _SAMPLE = 20  # lines to guess the delimiter from
 _MISSING = ("", "?", "na", "n/a", "nan", "null", "none")
@@ -30,11 +30,11 @@ class Layout(NamedTuple):
     row: list[str]  # the first
 
 
-def read_text(path: Path, target: Column | None, drop: Sequence[Column]) -> tuple[Any, ...]:
-    """Features, target, names of the features and that of the target."""
+def read_text(path: Path, target: Column | None, drop: Sequence[Column]) -> Table:
+    """The table in a text file."""
     layout = layout_of(path)
     names, count = layout.names, len(layout.row)
-    features, chosen = split(path, names, count, target, drop)
+    features, target_place = split(path, names, count, target, drop)
     codes: dict[str, int] = {}  # of the target's texts
 
     def code(text: str) -> int:
@@ -42,20 +42,25 @@ def read_text(path: Path, target: Column | None, drop: Sequence[Column]) -> tupl
 
     quoted = False
 
-    def noted(lines: Iterable[str]) -> Iterator[str]:
+    def note_quotes(lines: Iterable[str]) -> Iterator[str]:
         nonlocal quoted
         for line in lines:
             quoted = quoted or '"' in line
             yield line
 
     others = sorted(set(range(count)) - set(features))
-    converters: Any = {place: code if place == chosen else _zero for place in others}
-    with reading(path, "CSV"), _open(path) as file:
+    converters: Any = {place: code if place == target_place else _zero for place in others}
+    with reading(path, "CSV file"), _open(path) as file:
         list(islice(file, layout.skipped))
         values, seen = None, "rows of different lengths"
         try:
             values = np.loadtxt(
-                noted(file), delimiter=layout.delimiter, comments=None, quotechar='"', converters=converters, ndmin=2
+                note_quotes(file),
+                delimiter=layout.delimiter,
+                comments=None,
+                quotechar='"',
+                converters=converters,
+                ndmin=2,
             )
         except UnicodeDecodeError:
             raise
@@ -64,21 +69,21 @@ def read_text(path: Path, target: Column | None, drop: Sequence[Column]) -> tupl
     if quoted:
         _refuse_open_quotes(path, layout)
     if values is None or values.shape[1] != count or not np.isfinite(values).all():
-        raise ValueError(_what_is_wrong(path, layout, features) or f"{path}: cannot be read as CSV ({seen}).")
+        raise ValueError(_what_is_wrong(path, layout, features) or f"{path}: is no CSV file that can be read ({seen}).")
     x = values if len(features) == count else np.take(values, features, axis=1)
     y = None
-    if chosen is not None:
-        places = values[:, chosen].astype(np.intp)
-        y = _targets(path, label(names, chosen), list(codes), places)[places]
-    return x, y, None if names is None else tuple(names[i] for i in features), target_name(names, chosen)
+    if target_place is not None:
+        codes_of_rows = values[:, target_place].astype(np.intp)
+        y = _to_target(path, label(names, target_place), list(codes), codes_of_rows)[codes_of_rows]
+    kept = None if names is None else tuple(names[i] for i in features)
+    return Table(x, y, kept, target_name(names, target_place))
 
 
 def layout_of(path: Path) -> Layout:
     """The delimiter that cuts the first lines into equally many fields, the names if there are any, and the first row."""
-    with reading(path, "CSV"), _open(path) as file:
+    with reading(path, "CSV file"), _open(path) as file:
         lines = list(islice(file, _SAMPLE))
-        whole = next(file, None) is None
-        delimiter = _delimiter(lines, whole)
+        delimiter = _delimiter(lines, complete=next(file, None) is None)
         reader = csv.reader(lines, delimiter=delimiter)
         row = next(filter(None, reader), None)
         names = None
@@ -87,7 +92,7 @@ def layout_of(path: Path) -> Layout:
             names, skipped = tuple(name.strip() for name in row), reader.line_num
             row = next(filter(None, reader), None)
     if row is None:
-        seen = "is empty" if names is None else f"has the columns {shown(names)} and no rows"
+        seen = "is empty" if names is None else f"has the columns {list_names(names)} and no rows"
         raise ValueError(f"{path}: {seen}. Give a file with one line for each row.")
     if names is not None and len(row) != len(names):
         raise ValueError(
@@ -110,13 +115,13 @@ def _open(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _delimiter(lines: Sequence[str], whole: bool) -> str:
+def _delimiter(lines: Sequence[str], complete: bool) -> str:
     widths: dict[str, list[int]] = {}
     for delimiter in "\t;,":
-        found = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
-        widths[delimiter] = (found if whole else found[:-1]) or found or [0]  # the last row may go on after the lines
-    for delimiter, found in widths.items():  # before the comma, which decimals may have
-        if found[0] > 1 and len(set(found)) == 1:
+        lengths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+        widths[delimiter] = (lengths if complete else lengths[:-1]) or lengths or [0]  # the last row may go on later
+    for delimiter, lengths in widths.items():  # tabs and semicolons before the comma, which decimals may have
+        if lengths[0] > 1 and len(set(lengths)) == 1:
             return delimiter
     return max(",;\t", key=lambda delimiter: widths[delimiter][0])
 
@@ -134,13 +139,13 @@ def _zero(text: str) -> int:
     return 0
 
 
-def _targets(path: Path, what: str, texts: list[str], places: np.ndarray) -> np.ndarray:
-    """What the texts of a target say: whole numbers, numbers, or the texts themselves."""
+def _to_target(path: Path, what: str, texts: list[str], codes: np.ndarray) -> np.ndarray:
+    """The targets of texts: whole numbers or numbers if all texts are, else the texts. `codes` are the places of rows in it."""
     others = [text for text in texts if not is_number(text)]
     missing = [t for t in texts if t == ""] or ([] if set(map(str.lower, others)) - set(_MISSING) else others)
     missing += [] if others else [text for text in texts if not isfinite(float(text))]
     if missing:
-        row = int(np.argmax(places == texts.index(missing[0])))
+        row = int(np.argmax(codes == texts.index(missing[0])))
         raise ValueError(
             f"{path}: the target, {what}, is missing in row {row} (counted from 0): {missing[0]!r}. Remove it."
         )
@@ -155,7 +160,7 @@ def _targets(path: Path, what: str, texts: list[str], places: np.ndarray) -> np.
 def _refuse_open_quotes(path: Path, layout: Layout) -> None:
     """NumPy lets a quote that is never closed swallow the rows after it."""
     seen = None
-    with reading(path, "CSV"), _open(path) as file:
+    with reading(path, "CSV file"), _open(path) as file:
         reader, start = csv.reader(file, delimiter=layout.delimiter, strict=True), 1
         try:
             for _ in reader:
@@ -171,7 +176,7 @@ def _refuse_open_quotes(path: Path, layout: Layout) -> None:
 def _what_is_wrong(path: Path, layout: Layout, features: list[int]) -> str | None:
     """Where the first row is that does not fit, and why."""
     count = len(layout.row)
-    with reading(path, "CSV"), _open(path) as file:
+    with reading(path, "CSV file"), _open(path) as file:
         reader = csv.reader(file, delimiter=layout.delimiter)
         rows = (row for row in reader if row)
         if layout.names is not None:

@@ -5,28 +5,30 @@ import gzip
 import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from ..numerics.extras import needs_extra
 from ..storage.files import atomic_file
-from .asking import needed
 from .tables import suffix_of
 from .text import is_number
 
 _ROWS = 4096  # at a time
+_Arrays = Mapping[str, np.ndarray]
+_Writer = Callable[[Any, _Arrays], None]  # of a file, gzipped or not
 
 
-def write(path: str | os.PathLike, columns: Mapping[str, Any], overwrite: bool = False) -> None:
+def write(path: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: bool = False) -> None:
     """Write named columns as CSV, Parquet or .npz, or a single array as .npy, by the suffix; whole or not at all.
 
     Numbers keep all their digits. In .npz and .npy files arrays may have any shape.
     """
     path = Path(path)
     suffix = suffix_of(path)
-    arrays = {name: _array(path, name, values) for name, values in columns.items()}
+    arrays = {name: _to_array(path, name, values) for name, values in columns.items()}
     if suffix not in (".npy", ".npz"):
         _refuse_no_table(path, arrays)
     if not arrays or (suffix == ".npy" and len(arrays) > 1):
@@ -39,7 +41,7 @@ def write(path: str | os.PathLike, columns: Mapping[str, Any], overwrite: bool =
         _WRITERS[suffix](file, arrays)
 
 
-def _array(path: Path, name: str, values: Any) -> np.ndarray:
+def _to_array(path: Path, name: str, values: Any) -> np.ndarray:
     if not isinstance(name, str):
         raise TypeError(f"{path}: columns have names, and {name!r} is none. Give texts.")
     array = np.asarray(values)
@@ -48,7 +50,7 @@ def _array(path: Path, name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _refuse_no_table(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _refuse_no_table(path: Path, arrays: _Arrays) -> None:
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
         raise ValueError(
@@ -56,7 +58,7 @@ def _refuse_no_table(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         )
 
 
-def _write_csv(file: IO[bytes], arrays: Mapping[str, np.ndarray], delimiter: str = ",") -> None:
+def _write_csv(file: IO[bytes], arrays: _Arrays, delimiter: str = ",") -> None:
     numbers = [name for name in arrays if is_number(name)]
     if numbers:  # the line would be read as one of data
         raise ValueError(f"A column of CSV is named {numbers[0]!r}, which reads as a number. Put a letter before it.")
@@ -70,43 +72,43 @@ def _write_csv(file: IO[bytes], arrays: Mapping[str, np.ndarray], delimiter: str
 
 
 def _fields(column: np.ndarray) -> list[Any]:
-    # Python writes all digits of float64; those of a narrower type NumPy knows, more slowly.
+    # Python writes all digits of float64; NumPy, more slowly, those of narrower types.
     narrow = column.dtype.kind == "f" and column.dtype != np.float64
     return (column.astype(str) if narrow else column).tolist()
 
 
-def _write_tsv(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+def _write_tsv(file: IO[bytes], arrays: _Arrays) -> None:
     _write_csv(file, arrays, "\t")
 
 
-def _gzipped(write: Any) -> Any:
-    def write_gzipped(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+def _gzip(write: _Writer) -> _Writer:
+    def write_gzip(file: IO[bytes], arrays: _Arrays) -> None:
         with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # the same bytes at any time
             write(packed, arrays)
 
-    return write_gzipped
+    return write_gzip
 
 
-def _write_parquet(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
-    with needed():
+def _write_parquet(file: IO[bytes], arrays: _Arrays) -> None:
+    with needs_extra():
         import pyarrow as pa
         import pyarrow.parquet as pq
     pq.write_table(pa.table({name: pa.array(array) for name, array in arrays.items()}), file)
 
 
-def _write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+def _write_npz(file: IO[bytes], arrays: _Arrays) -> None:
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:  # numpy.savez takes no array named "file"
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.save(member, array, allow_pickle=False)
 
 
-def _write_npy(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+def _write_npy(file: IO[bytes], arrays: _Arrays) -> None:
     (array,) = arrays.values()
     np.save(file, array, allow_pickle=False)
 
 
-_WRITERS: dict[str, Any] = {
-    ".csv": _write_csv, ".tsv": _write_tsv, ".csv.gz": _gzipped(_write_csv), ".tsv.gz": _gzipped(_write_tsv),
+_WRITERS: dict[str, _Writer] = {
+    ".csv": _write_csv, ".tsv": _write_tsv, ".csv.gz": _gzip(_write_csv), ".tsv.gz": _gzip(_write_tsv),
     ".parquet": _write_parquet, ".npz": _write_npz, ".npy": _write_npy,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Ridge regression, or Gaussian processes, with exact kernels."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..numerics.checks import check_int
 from ..regression.kernel import Decomposition, decomposed, kernel_ridge
 from ..regression.sums import effective_rows
+from ..storage.state import Declared, storable
 from .inputs import NETWORK, ROWS, Neural, checked_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
@@ -48,6 +49,11 @@ _PARAMETERS = f"""
 
 class NeuralKernelRidge(Neural):
     """What classifier and regressor share."""
+
+    _saved: ClassVar[Declared] = {
+        "kernel_": str, "X_fit_": "rows columns", "dual_coef_": "rows outputs", "intercept_": "outputs",
+        "penalty_": float, "penalties_": np.ndarray, "scores_": np.ndarray,
+    }  # fmt: skip
 
     def __init__(
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="auto",
@@ -99,6 +105,7 @@ class NeuralKernelRidge(Neural):
         return self._kernel(self._again(X), self.X_fit_) @ self.dual_coef_ + self.intercept_
 
 
+@storable
 @with_parameters(_PARAMETERS)
 class NeuralKernelClassifier(Classes, ClassifierMixin, NeuralKernelRidge):
     """Classification by least squares with the exact kernel of an infinitely wide network."""
@@ -111,6 +118,7 @@ class NeuralKernelClassifier(Classes, ClassifierMixin, NeuralKernelRidge):
         return self
 
 
+@storable
 @with_parameters(_PARAMETERS)
 class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge):
     """Regression, or a Gaussian process, with the exact kernel of an infinitely wide network.
@@ -118,6 +126,8 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
     As a Gaussian process its prior covariance is `scale_` times the kernel, for each output the number that makes the targets
     most likely, and its noise has the variance `scale_ * penalty_`.
     """
+
+    _saved: ClassVar[Declared] = {"one_output_": bool, "root_": "rows", "scale_": "outputs"}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelRegressor":
         """Solve on all rows."""

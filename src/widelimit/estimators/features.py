@@ -1,7 +1,7 @@
 """Random features of a network as a scikit-learn transformer."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features.feature_map import FeatureMap
 from ..numerics.checks import check_int
+from ..storage.state import Declared, storable
 from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB
@@ -19,16 +20,24 @@ _MOST = 2**20  # components, whose products alone would take 8 TiB
 class Sketched(Neural):
     """An estimator on random features; subclasses have `n_components`, `random_state` and `progress`."""
 
+    _saved: ClassVar[Declared] = {"map_": FeatureMap}
+
     def _drawn(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         features = check_int("n_components", self.n_components, least=1, most=_MOST)
         return self.net_.feature_map(jax.random.key(seed), self._input_shape(), features, self.kernel)
+
+    def _sizes(self) -> dict[str, int]:
+        if self.map_.several or self.map_.input_shape != self._input_shape() or self.map_.net != self.net_:
+            raise ValueError("its features are of other inputs, or of another network")
+        return {**super()._sizes(), "features": self.map_.columns}
 
     def _feature_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """The features of checked rows, block by block."""
         return self.map_.blocks(self._prepared(X), progress=self.progress)
 
 
+@storable
 @with_parameters(
     f"""
 {NETWORK}    n_components

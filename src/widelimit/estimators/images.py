@@ -1,11 +1,13 @@
 """What the field does to images before a kernel: each one normalised, then all whitened."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..storage.state import Declared, storable
 
 
 class _OfRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -23,6 +25,7 @@ class _OfRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+@storable
 class ImageNormalizer(_OfRows):
     """Every image, or row, less its mean and divided by its length; with `unit="variance"` by its standard deviation.
 
@@ -52,12 +55,15 @@ class ImageNormalizer(_OfRows):
         return np.where(flat, 0, wide / np.where(flat, 1, size)).astype(x.dtype).reshape(shape)
 
 
+@storable
 class ZCA(_OfRows):
     """Whitening by x -> V (L + regularisation * mean(L))^(-1/2) V^T (x - mean), with L, V the covariance's eigenvalues.
 
     That is the paper's regularised ZCA (Shankar et al., 2020), fitted in float64; its images look like images. The default
     regularisation 0.1 is the paper's for CIFAR-10. `center=False` takes second moments, for images normalised one by one.
     """
+
+    _saved: ClassVar[Declared] = {"mean_": "columns", "whitening_": "columns columns"}
 
     def __init__(self, regularization=0.1, center=True):
         self.regularization = regularization

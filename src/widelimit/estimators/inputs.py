@@ -7,7 +7,7 @@ and rescaled so that every kernel stays what it was: sets of similar widths shar
 from collections.abc import Callable
 from math import prod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,6 +19,7 @@ from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
 from ..numerics.checks import check_int
 from ..numerics.padding import bucket
+from ..storage.state import Declared
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,
@@ -120,6 +121,19 @@ def with_parameters(text: str) -> Callable[[type], type]:
 
 class Neural(BaseEstimator):
     """An estimator with a network; subclasses have the parameters named in `_network`."""
+
+    _saved: ClassVar[Declared] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+
+    def _sizes(self) -> dict[str, int]:
+        """The sizes that the arrays of a loaded model must have; an error where its network does not fit its inputs."""
+        columns, shape = self.n_features_in_, self.image_shape_
+        if self.kernel not in KERNELS or getattr(self, "kernel_", self.kernel) not in KERNELS:
+            raise ValueError(f"its kernel is {self.kernel!r}")
+        if shape is not None and (len(shape) != 3 or min(shape) < 1 or prod(shape) != columns):
+            raise ValueError(f"its images have the shape {shape}, and its rows {columns} columns")
+        if len(self.net_.output_shape(self._input_shape())) != 1:
+            raise ValueError("the outputs of its network have pixels")
+        return {"columns": columns}
 
     def _network(self) -> Network:
         if self.kernel not in KERNELS:

@@ -1,7 +1,7 @@
 """Ridge regression on random features, in one pass over the rows."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..numerics.checks import check_int
 from ..regression.sums import effective_rows
+from ..storage.state import Declared, storable
 from .features import Sketched
 from .inputs import NETWORK, ROWS, checked_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
@@ -46,6 +47,8 @@ _PARAMETERS = f"""
 
 class SketchedRidge(Sketched):
     """What classifier and regressor share: streaming, and the solution."""
+
+    _saved: ClassVar[Declared] = {"stream_": Stream}
 
     def __init__(
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
@@ -90,6 +93,11 @@ class SketchedRidge(Sketched):
             raise ValueError(f"y has {targets.shape[1]} outputs, and the first rows had {self.stream_.outputs}.")
         for block in self._rows(X, targets, w):
             self.stream_.add(*block)
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = {**super()._sizes(), "outputs": self.stream_.outputs}
+        self.stream_.check(sizes)
+        return sizes
 
     def _begin(self, outputs: int) -> None:
         choice, folds = Choice(self.penalty, self.penalties).checked(), check_int("folds", self.folds, least=2)
@@ -140,9 +148,12 @@ class SketchedRidge(Sketched):
         return self._solution().scores
 
 
+@storable
 @with_parameters(_PARAMETERS)
 class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
     """Regression with the random features of an infinitely wide network."""
+
+    _saved: ClassVar[Declared] = {"one_output_": bool}
 
     def _first(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = self._start(X, y, multi_output=True, y_numeric=True)
@@ -169,6 +180,7 @@ class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
         return values[:, 0] if self.one_output_ else values
 
 
+@storable
 @with_parameters(_PARAMETERS)
 class SketchedRidgeClassifier(Classes, ClassifierMixin, SketchedRidge):
     """Classification by least squares with the random features of an infinitely wide network."""

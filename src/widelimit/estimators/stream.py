@@ -6,7 +6,7 @@ blocks of any sizes give the same folds. Targets are centred by their mean.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ..regression.sums import (
     solve,
     update,
 )
+from ..storage.state import Declared, check_state, declare
+from ..storage.values import add_kind
 
 # Of the kernel's mean diagonal: from where rounding of float32 begins to where few rows teach nothing.
 PENALTIES = tuple(float(p) for p in np.logspace(-7, 3, 31))
@@ -107,6 +109,11 @@ class Sums(NamedTuple):
 class Stream:
     """The rows seen so far, and the solution on them, computed when it is asked for."""
 
+    _saved: ClassVar[Declared] = {
+        "features": int, "outputs": int, "choice": Choice, "folds": int, "count": int, "effective": float,
+        "shift": "outputs?", "found": Solution,
+    }  # fmt: skip
+
     def __init__(self, features: int, outputs: int, choice: Choice, folds: int):
         self.features, self.outputs, self.choice, self.folds = features, outputs, choice, folds
         self.rows: list[Block] | None = []
@@ -115,6 +122,39 @@ class Stream:
         self.effective = 0.0  # rows by their weights, which decide as so many repeated rows would
         self.shift: np.ndarray | None = None  # the mean of the first targets
         self.found: Solution | None = None
+
+    def state(self, resumable: bool) -> dict[str, Any]:
+        """What a file holds of it: the solution, and with `resumable` the rows or sums by which to go on."""
+        rows = None if self.rows is None else [[phi, y, w] for phi, y, w in self.rows]
+        kept = {"rows": rows, "sums": self.sums, "shift": self.shift}
+        return {
+            **(kept if resumable else {"rows": None, "sums": [], "shift": None}),
+            "features": self.features, "outputs": self.outputs, "choice": self.choice, "folds": int(self.folds),
+            "count": self.count, "effective": self.effective, "found": self.solution(),
+        }  # fmt: skip
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Stream":
+        """The stream of its state."""
+        stream = Stream(state["features"], state["outputs"], state["choice"].checked(), state["folds"])
+        rows = state["rows"]
+        stream.rows = None if rows is None else [(phi, y, w) for phi, y, w in rows]
+        stream.sums, stream.shift, stream.found = state["sums"] or [], state["shift"], state["found"]
+        stream.count, stream.effective = state["count"], state["effective"]
+        return stream
+
+    def check(self, sizes: dict[str, int]) -> None:
+        """Refuse a stream of a file whose parts do not fit each other or these sizes."""
+        if (self.features, self.outputs) != (sizes["features"], sizes["outputs"]):
+            raise ValueError(f"its solution is of {self.features} features and {self.outputs} outputs")
+        check_state(vars(self), self._saved, sizes)
+        for sums in self.sums:
+            check_state({"sums": sums}, {"sums": Sums}, sizes)
+        for phi, y, w in self.rows or ():
+            rows = {"phi": phi, "y": y, "w": w}
+            check_state(rows, {"phi": "rows features", "y": "rows outputs", "w": "rows?"}, {**sizes, "rows": len(phi)})
+        if self.sums and len(self.sums) != (self.folds if self.choice.penalty == "folds" else 1):
+            raise ValueError(f"it has the sums of {len(self.sums)} folds")
 
     def add(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> None:
         """Take a block of rows in; those of weight 0 count for nothing."""
@@ -183,3 +223,24 @@ class Stream:
             path = solve(merge(*states), grid)
         chosen = int(np.argmin(path.scores))
         return Solution(path.weights[chosen], mean, grid[chosen], grid, path.scores)
+
+
+declare(Choice, {"penalty": object, "grid": object})  # which `Choice.checked` looks at
+declare(
+    Solution,
+    {
+        "coef": "features outputs",
+        "intercept": "outputs",
+        "penalty": float,
+        "penalties": np.ndarray,
+        "scores": np.ndarray,
+    },
+)
+declare(RidgeState, {"gram": "features features", "moment": "features outputs", "squares": "outputs", "rows": float})
+declare(Sums, {"state": RidgeState, "phi": "features", "y": "outputs", "weight": float})
+add_kind(
+    "stream",
+    Stream,
+    lambda stream, encoder: {"stream": {k: encoder.encode(v) for k, v in stream.state(encoder.resumable).items()}},
+    lambda data, decoder: Stream.of_state({k: decoder.decode(v) for k, v in data["stream"].items()}),
+)

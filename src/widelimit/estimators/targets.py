@@ -5,18 +5,29 @@ probabilities: (1 + column) / 2 is that of a class given the input, as far as th
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from ..storage.state import Declared
+
 
 class Classes(BaseEstimator):
     """A mixin for classifiers by least squares, which have `_values`; sets `classes_` and `multilabel_`."""
 
+    _saved: ClassVar[Declared] = {"classes_": np.ndarray, "multilabel_": bool}
     _values: Callable[[Any], np.ndarray]
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = super()._sizes()  # of `Neural`
+        count = len(self.classes_)
+        outputs = 1 if count == 2 and not self.multilabel_ else count
+        if self.classes_.ndim != 1 or count < 2 - self.multilabel_ or sizes.get("outputs", outputs) != outputs:
+            raise ValueError(f"its classes are an array of the shape {self.classes_.shape}")
+        return {**sizes, "outputs": outputs}
 
     def _learn_classes(self, y: Any, classes: Any = None) -> None:
         check_classification_targets(y)

@@ -65,6 +65,17 @@ def outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths
     return jax.eval_shape(lambda key: draw(net, key, shape, get, sketch, widths), key)
 
 
+def outline_and_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> tuple[Any, int]:
+    """The shapes of what is drawn, and how many columns the last layer has."""
+
+    def run(key: PRNGKeyArray) -> tuple[Any, Array]:
+        drawn, features = net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))
+        return drawn, end(features).all()
+
+    drawn, columns = jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0)))
+    return drawn, columns.shape[-1]
+
+
 def applied(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
     """The columns of x."""
     return end(net.features(drawn, start(x, get == "ntk", sketch, widths))).all()
@@ -72,11 +83,7 @@ def applied(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: 
 
 def column_count(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
     """How many columns the last layer has."""
-
-    def run(key):
-        return end(net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))[1]).all()
-
-    return jax.eval_shape(run, jax.eval_shape(lambda: jax.random.key(0))).shape[-1]
+    return outline_and_count(net, shape, get, sketch, widths)[1]
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ has weights of its own. One branch, the short way of a residual block, may do wi
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -42,6 +43,7 @@ class Parallel(Layer):
 
     layers: tuple[Layer, ...]
     takes_branches = True
+    container: ClassVar[str] = "parallel"  # its name in JSON
 
     def __repr__(self):
         return nested("parallel", self.layers)

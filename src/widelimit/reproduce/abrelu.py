@@ -35,10 +35,10 @@ from jaxtyping import Array, PRNGKeyArray
 from .. import nets
 from ..activations import ABRelu, Activation, Erf, ExpNormalized, Gelu, LeakyRelu, Relu, dual
 from ..datasets import Images
-from ..datasets.asking import needed
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
 from ..numerics.device import on_accelerator
+from ..numerics.extras import needs_extra
 from .cifar10 import Config
 from .images import averaged, check_enough, latest, whitened
 from .study import Run, Study, run_study
@@ -143,7 +143,7 @@ def _finite(value: Any) -> float | None:
 
 def optimiser(total: int) -> Any:
     """The paper's, for so many steps."""
-    with needed("experiments"):
+    with needs_extra("experiments"):
         import optax
 
     rate = optax.cosine_decay_schedule(RATE, total)

@@ -30,6 +30,7 @@ from ..layers import AvgPool
 from ..network import Network
 from ..numerics.device import on_accelerator
 from ..regression.device import HeldOut, at_edge, chosen_on_held_out, feature_path, kernel_path, scored
+from ..sketches import as_sketch
 from ..storage.files import digest
 from . import main
 from .images import check_enough, features_of, latest, rows_of_kernel, seconds_since, whitened
@@ -88,7 +89,7 @@ class Config:
             )
         if self.degree == 0:
             raise ValueError("--degree 0 leaves constants alone. Give 1 or more.")
-        sketched.chosen(self.sketch, self.degree)
+        as_sketch(self.sketch, self.degree)
         if self.kernel not in ("nngp", "ntk"):
             raise ValueError(f"--kernel is nngp or ntk, not {self.kernel!r}.")
         if self.channels is not None and not (self.exact_last and self.channels >= 1):

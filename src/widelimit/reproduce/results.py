@@ -1,6 +1,5 @@
 """The file of an experiment's results: a list of runs in JSON, written whole after each, which tells what is done already."""
 
-import json
 import os
 import platform
 import shutil
@@ -15,9 +14,9 @@ import jax
 
 from .. import __version__
 from ..execution.policy import device_memory
-from ..storage.files import atomic_file, check_writable
+from ..storage.files import check_writable
+from ..storage.format import RUNS, reading_text, write_text
 
-_FORMAT = 1
 _NEEDED = {"experiment", "digest", "config", "device"}
 _SUFFIXES = ".png", ".svg", ".pdf"
 _PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
@@ -28,27 +27,20 @@ def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
     path = Path(path)
     if not path.exists():
         return []
-    try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict) or not {"widelimit", "runs"} <= set(found):
-            raise ValueError("it does not say its format and its runs")
-        if found["widelimit"] != _FORMAT:
-            raise ValueError(f"it is of format {found['widelimit']}, and this widelimit reads {_FORMAT}")
-        for place, run in enumerate(found["runs"]):
+    with reading_text(path, RUNS) as header:
+        runs = header["runs"]
+        for place, run in enumerate(runs):
             if missing := _NEEDED - set(run):
                 raise ValueError(f"run {place} lacks {', '.join(sorted(missing))}")
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path}: is no file of results that this widelimit can read ({error}). Give another name, or move it away."
-        ) from None
-    return found["runs"]
+        if not all(isinstance(run, dict) and isinstance(run["digest"], str) for run in runs):
+            raise ValueError("a run is no JSON object with the text of its digest")
+        return runs
 
 
 def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
     """Write the file with another run, in place of an earlier one of the same digest."""
     runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
-    with atomic_file(path) as file:
-        file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
+    write_text(path, {"runs": [*runs, run]})
 
 
 def memory() -> int:

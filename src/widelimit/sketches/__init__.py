@@ -6,7 +6,9 @@
 
 from .columns import Columns, DirectSum, Features, Point, Widths, direct_sum, join, kept
 from .hadamard import hadamard, hadamard_plain
+from .kinds import SKETCHES as SKETCHES
 from .kinds import Auto, Exact
+from .kinds import as_sketch as as_sketch
 from .linear_maps import Product, Projection, draw_signs, fold, product, projection
 from .powers import Cosine, PolySketch, Powers
 from .random_weights import RandomWeights

@@ -15,6 +15,7 @@ A kind is a description; `draw` gives its random numbers, a pytree, and `step` a
 from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,7 +25,7 @@ from ..activations import Activation
 from ..numerics import cosine, safe_sqrt
 from ..numerics.checks import check_int
 from .columns import kept
-from .powers import Powers, Series
+from .powers import Cosine, PolySketch, Powers, Series
 from .random_weights import RandomWeights
 from .step import Sketch
 from .tensors import tensor_columns
@@ -100,3 +101,28 @@ class Exact(Sketch):
         rows = psi.all().reshape(len(std), -1)
         psi = factored(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
         return replace(features, phi=phi, psi=psi)
+
+
+# Every kind by the name that users say. Files say the name of the class.
+SKETCHES: dict[str, type[Sketch]] = {
+    "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
+    "exact": Exact,
+}  # fmt: skip
+
+
+def as_sketch(sketch: str | Sketch, degree: int | None = None) -> Sketch:
+    """The sketch of a name and a degree, or the object that is given."""
+    if isinstance(sketch, Sketch):
+        if degree is not None:
+            raise ValueError(f"degree={degree} beside the object {sketch!r}, which says its own if any. Leave it out.")
+        return sketch
+    if sketch not in SKETCHES:
+        raise ValueError(
+            f"sketch is one of {', '.join(SKETCHES)}, or an object such as widelimit.sketch.Powers(), not {sketch!r}."
+        )
+    kind: Any = SKETCHES[sketch]
+    if degree is None:
+        return kind()
+    if sketch in ("random_weights", "exact"):
+        raise ValueError(f"sketch={sketch!r} has no degree: nothing is truncated. Leave degree out.")
+    return kind(degree=degree)

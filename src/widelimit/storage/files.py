@@ -1,8 +1,8 @@
 """Files that appear when they are whole, and names for what arrays and texts hold."""
 
 import hashlib
-import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -37,7 +37,7 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write that has its name only when the work on it has ended well; otherwise nothing is left of it.
 
     What a symbolic link names is replaced, and not the link.
@@ -56,40 +56,38 @@ def atomic_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def described_file(
-    path: str | os.PathLike, version: int, what: str, writer: str
-) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
-    """The header and the arrays of an .npz file of ours; what goes wrong with them is an error about the file."""
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"{os.fspath(path)}: is no file. Give the path of a {what}.")
+def reading(
+    path: str | os.PathLike[str], what: str, remedy: str = "It may be cut off, or of another kind."
+) -> Iterator[None]:
+    """Turn whatever goes wrong inside into a ValueError that names the file, what was seen in it, and what to do.
+
+    Those who wrote the parsers did not foresee every broken file: JSON, zip, gzip, pickle and NumPy raise a dozen kinds.
+    """
     try:
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            if any(member.compress_type for member in file.zip.infolist()):
-                raise ValueError("its arrays are compressed, as we write none")
-            header = json.loads(str(file["header"]))
-            arrays = [file[f"array_{i}"] for i in range(len(file.files) - 1)]
-        if header["widelimit"] != version:
-            raise ValueError(f"it is in format {header['widelimit']!r}, and this widelimit reads {version}")
-        yield header, arrays
-    except (PermissionError, MemoryError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
+            yield
+    except (PermissionError, MemoryError):  # may be no fault of the file
         raise
+    except UnicodeDecodeError as error:
+        seen = f"byte {error.object[error.start]:#04x}: {error.reason}"
+        raise ValueError(f"{os.fspath(path)}: is not text in UTF-8 ({seen}). Save it in that encoding.") from error
     except Exception as error:
-        reason = f": {str(error).rstrip('.')}" if type(error) is ValueError and "pickle" not in str(error) else ""
-        raise ValueError(
-            f"{os.fspath(path)!r} is no {what} that can be read{reason}. Give a file that {writer} wrote, whole."
-        ) from error
+        kind = "" if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: "
+        seen = f"{kind}{error}".rstrip(".: ")
+        raise ValueError(f"{os.fspath(path)}: is no {what} that can be read ({seen}). {remedy}") from error
 
 
 def digest(*parts: Any) -> str:
     """A name for arrays and texts that changes when any of them does."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray | jax.Array):
-            found.update(f"{part.dtype} {part.shape}".encode())
+            hashed.update(f"{part.dtype} {part.shape}".encode())
             step = max(1, _HASHED // max(1, prod(part.shape[1:])))  # the whole may be larger than memory
             for start in range(0, len(part), step):
                 rows = np.ascontiguousarray(part[start : start + step])
-                found.update(rows.reshape(-1).view(np.uint8).data)
+                hashed.update(rows.reshape(-1).view(np.uint8).data)
         else:
-            found.update(repr(part).encode())
-    return found.hexdigest()
+            hashed.update(repr(part).encode())
+    return hashed.hexdigest()
