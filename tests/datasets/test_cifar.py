@@ -79,7 +79,6 @@ def test_a_pickle_cannot_reach_numpy_or_what_reads_it(tmp_path):
     assert_refused(pickle.dumps({b"data": np.zeros((1, 3072)), b"labels": [0]}), "array of 'f8'")
     assert_refused(b"]r\xff\xff\xff\x7f.", "notes 2147483647 values")  # 30 GB of notes
     assert_refused(b"]p9999999\n.", "notes 9999999 values")  # the same in text
-    assert_refused(b"]p9999999\n.", "notes 9999999 values")  # the same in text
     assert_refused(b"c_codecs\nencode\n(Va\nVrot13\ntR.", "rot13")
     # sets an attribute of the class it is given, and must not spoil the next file
     assert_refused(b"cnumpy\nndarray\n(N(dV__setstate__\nNstb.", "that can be read|not a dict")

@@ -59,17 +59,6 @@ def test_a_text_over_several_lines_does_not_mislead(tmp_path):
     assert found.y.tolist() == ["cat"] * 18 + ["dog"] + ["cat"] * 11
 
 
-def test_a_text_over_several_lines_does_not_mislead(tmp_path):
-    """The first lines tell the delimiter, and the last of them may be a part of a row."""
-    rows = (
-        [f'{i};"one line";cat' for i in range(18)] + ['18;"two\nlines";dog'] + [f'{i};"one";cat' for i in range(19, 30)]
-    )
-    table = data.read(text(tmp_path, "\n".join(["a, b, c or d;note;kind", *rows])), target="kind", drop=["note"])
-    assert table.names == ("a, b, c or d",)
-    np.testing.assert_array_equal(table.x[:, 0], np.arange(30))
-    assert table.y.tolist() == ["cat"] * 18 + ["dog"] + ["cat"] * 11
-
-
 def test_csv_without_header(tmp_path):
     path = text(tmp_path, CSV.partition("\n")[2])
     for target in (-1, 2, "2", "-1"):

@@ -4,7 +4,7 @@ A new kind of source (a Zarr array, a Dask collection, chunks of a file) is a cl
 `read` may be called from several threads at once, and gives NumPy or JAX arrays, or a pytree of them.
 """
 
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +79,11 @@ def fill(rows: Arrays, size: int) -> Arrays:
     return rows if isinstance(rows, Slab) else jax.tree.map(lambda x: padded(x, size), rows)
 
 
-def cut(rows: Arrays | Slab[Arrays], size: int) -> Arrays:
+@overload
+def cut(rows: Slab[Arrays], size: int) -> Arrays: ...
+@overload
+def cut(rows: Arrays, size: int) -> Arrays: ...
+def cut(rows: Any, size: int) -> Any:
     """The same inside of the program: out of a slab `size` rows are cut, the last one repeated beyond the end."""
     if not isinstance(rows, Slab):
         return rows
