@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import widelimit as wl
 from catalogue import ACTIVATIONS, COMPUTED, KINKED, case
 
+pytestmark = pytest.mark.precise
 ROWS, CHANNELS = 6, 5
 GROWING = {"exp", "monomial", "polynomial", "hermite", "rectified_monomial"}  # faster than linearly: may truly overflow
 quiet = settings(

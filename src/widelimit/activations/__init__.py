@@ -1,12 +1,15 @@
 """Every activation, by class and by name.
 
-`CATALOGUE` holds one example of each: the conformance tests run over it, and the names are what presets and estimators
-accept as text. To add an activation, write its class and give it an entry here.
+`CATALOGUE` holds one example of each, under the name that presets and estimators accept as text. To add an activation, write
+its class in the module of its family, import it here, and give it a place in `__all__` and in the catalogue. The conformance
+tests, the names in `widelimit` and the tables of README and docs follow from these.
 """
 
 import difflib
 
-from .base import Activation, dual, dual_slope, moment_dual, moment_slope
+from .base import Activation, dual, dual_slope
+from .base import moment_dual as moment_dual
+from .base import moment_slope as moment_slope
 from .bells import Erf, Gabor, Gaussian, Gelu, SigmoidLike
 from .elu import Celu, Elu, Selu
 from .numerical import Elementwise, HardTanh, Mish, Relu6, Sigmoid, Silu, Softplus, Softsign, Tanh
@@ -15,11 +18,12 @@ from .polynomial import Hermite, Monomial, Polynomial
 from .rectified import ABRelu, Abs, LeakyRelu, RectifiedMonomial, Relu, Sign
 from .waves import Cos, Exp, ExpNormalized, Rbf, Sin
 
+# What `widelimit` exports too. The other names of this module are for the rest of the library.
 __all__ = [
-    "CATALOGUE", "ABRelu", "Abs", "Activation", "Affine", "Celu", "Cos", "Elementwise", "Elu", "Erf", "Exp",
-    "ExpNormalized", "FromDual", "Gabor", "Gaussian", "Gelu", "HardTanh", "Hermite", "LeakyRelu", "Mish", "Monomial",
-    "Polynomial", "Rbf", "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid", "SigmoidLike", "Sign", "Silu", "Sin",
-    "Softplus", "Softsign", "Tanh", "dual", "dual_slope", "moment_dual", "moment_slope", "named", "register", "registered_name",
+    "ABRelu", "Abs", "Activation", "Affine", "Celu", "Cos", "Elementwise", "Elu", "Erf", "Exp", "ExpNormalized", "FromDual",
+    "Gabor", "Gaussian", "Gelu", "HardTanh", "Hermite", "LeakyRelu", "Mish", "Monomial", "Polynomial", "Rbf",
+    "RectifiedMonomial", "Relu", "Relu6", "Selu", "Sigmoid", "SigmoidLike", "Sign", "Silu", "Sin", "Softplus", "Softsign",
+    "Tanh", "dual", "dual_slope", "register",
 ]  # fmt: skip
 
 CATALOGUE: dict[str, Activation] = {

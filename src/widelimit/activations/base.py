@@ -7,15 +7,14 @@ For (u, v) Gaussian with standard deviations a, b and cosine c, an activation f 
 and r_l(a) = E[f(a t) h_l(t)] (`radial`). Activations know nothing of layers. Their parameters are Python floats and
 leaves of the pytree: they can be differentiated, and new values retrace nothing.
 
-Derivatives of the kernel are not left to chance. Since dk/dcov = k_slope (the paper's Theorem 3), `dual` has that as its
-derivative; the rest, in the radii and the parameters at fixed cosine, is smooth. What JAX would do by itself meets
-0/0 at c = +-1 and at zero rows.
+The kernel has a derivative rule of its own, because JAX's would meet 0/0 at c = +-1 and at zero rows. In cov the derivative
+is k_slope (the paper's Theorem 3); in the radii and the parameters, at a fixed cosine, everything is smooth.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +26,10 @@ from ..numerics.checks import check_int
 from ..numerics.precision import common_arrays, in_input_precision
 from ..storage.module import ReprAsCode
 from .hermite import derivative_coefficients
+
+# A parameter of an activation: a Python float, or the number that JAX makes of it while it traces.
+Parameter = float | Float[Array, ""]
+Evaluation = Literal["closed", "one integral", "computed", "given"]
 
 
 class Activation(ReprAsCode):
@@ -49,20 +52,29 @@ class Activation(ReprAsCode):
         """r_0(std) .. r_degree(std) in a new last axis; k = sum of r_l(a) r_l(b) c^l."""
 
     def r_slope(self, std: Array, degree: int) -> Array:
-        """The same of the derivative: k_slope = sum of r'_l(a) r'_l(b) c^l."""
+        """r'_0(std) .. r'_degree(std), the coefficients of f': k_slope = sum of r'_l(a) r'_l(b) c^l."""
         return derivative_coefficients(self.r(std, degree + 1), std)
 
-    # Random features f(std t) of a normal t. Most activations are one function; a kernel that belongs to none may still
-    # be that of several.
+    @property
+    def evaluation(self) -> Evaluation:
+        """How k is computed: in closed form, by one integral, by a series or two integrals, or as the user gave it."""
+        return "closed"
+
+    def bends(self) -> tuple[float, ...]:
+        """The points where f, or one of its first derivatives, jumps."""
+        return ()
 
     @property
     def continuous(self) -> bool:
         """Whether f is known to have no jumps, so that r_slope follows from r."""
         return True
 
+    # Random features are f(std t) of a normal t. Most activations are one function. A kernel that belongs to no function
+    # may still be the sum of the kernels of several: its parts.
+
     @property
     def part_count(self) -> int:
-        """How many functions `parts` gives."""
+        """The number of functions that `parts` returns."""
         return 1
 
     @property
@@ -71,11 +83,11 @@ class Activation(ReprAsCode):
         return True
 
     def parts(self, std: Array, t: Array) -> tuple[Array, ...]:
-        """Functions of a normal t whose products, added up, have the mean k."""
+        """Functions of a normal t. The sum of the products of each with itself, at u and at v, has the mean k."""
         return (self.fn(std * t),)
 
     def slope_parts(self, std: Array, t: Array) -> tuple[Array, ...]:
-        """The same of k_slope."""
+        """Functions of a normal t whose products have k_slope as the mean of their sum."""
         return (derivative(self.fn)(std * t),)
 
     def part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
@@ -91,11 +103,11 @@ class Activation(ReprAsCode):
         return self.k_slope(a, b, c)
 
     def dual(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike) -> Any:
-        """E[f(u) f(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
+        """E[f(u) f(v)] from the covariance and the variances of u and v. NumPy gives NumPy, JAX gives JAX."""
         return _evaluate(_moment_dual, self, cov, var1, var2)
 
     def dual_slope(self, cov: ArrayLike, var1: ArrayLike, var2: ArrayLike) -> Any:
-        """E[f'(u) f'(v)] from the covariance and the variances of u and v, NumPy or JAX as they are."""
+        """E[f'(u) f'(v)] from the covariance and the variances of u and v. NumPy gives NumPy, JAX gives JAX."""
         return _evaluate(_moment_slope, self, cov, var1, var2)
 
     def radial(self, std: ArrayLike, degree: int) -> Any:
@@ -113,7 +125,7 @@ def dual(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> An
 
 
 def dual_slope(activation: Activation, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Any:
-    """The paper's k'(a, b, c): E[f'(u) f'(v)], likewise."""
+    """The paper's k'(a, b, c) of an activation f: E[f'(u) f'(v)], with arguments as for `dual`."""
     return _evaluate(_k_slope, activation, a, b, c)
 
 
@@ -138,20 +150,22 @@ def _polar(ulps: float, cov: Array, var1: Array, var2: Array) -> tuple[Array, Ar
     return a, b, cosine(cov, a, b, ulps)
 
 
-def _polar_tangents(a, b, c, dcov, dvar1, dvar2):
+def _polar_tangents(
+    a: Array, b: Array, c: Array, dcov: Array, dvar1: Array, dvar2: Array
+) -> tuple[Array, Array, Array]:
     """Tangents of a and b, and of cov at fixed radii: a b dc, which has no singularity."""
     da, db = safe_divide(dvar1, 2 * a), safe_divide(dvar2, 2 * b)
     return da, db, dcov - c * (b * da + a * db)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def moment_dual(ulps, activation, cov, var1, var2):
+def moment_dual(ulps: float, activation: Activation, cov: Array, var1: Array, var2: Array) -> Array:
     """E[f(u) f(v)] from moments whose cosine carries a rounding error of `ulps`."""
     return activation.k(*_polar(ulps, cov, var1, var2))
 
 
 @moment_dual.defjvp
-def _dual_jvp(ulps, primals, tangents):
+def _dual_jvp(ulps: float, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
     da, db, turn = _polar_tangents(a, b, c, *tangents[1:])
@@ -160,13 +174,13 @@ def _dual_jvp(ulps, primals, tangents):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def moment_slope(ulps, activation, cov, var1, var2):
-    """E[f'(u) f'(v)] from such moments."""
+def moment_slope(ulps: float, activation: Activation, cov: Array, var1: Array, var2: Array) -> Array:
+    """E[f'(u) f'(v)] from moments whose cosine carries a rounding error of `ulps`."""
     return activation.k_slope(*_polar(ulps, cov, var1, var2))
 
 
 @moment_slope.defjvp
-def _dual_slope_jvp(ulps, primals, tangents):
+def _dual_slope_jvp(ulps: float, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
     da, db, turn = _polar_tangents(a, b, c, *tangents[1:])

@@ -1,7 +1,8 @@
-"""Activations built of the Gaussian density and its integral.
+"""Bells and their integrals.
 
-All of their duals are smooth functions of cov = a b c, a^2, b^2 and det = a^2 b^2 (1 - c)(1 + c). What the formulas call
-D, a determinant, would overflow float32 from radius 1e9 on: `_whiten` divides it by what it is made of.
+These activations are built of the Gaussian density and its integral. Their duals are smooth functions of cov = a b c, a^2,
+b^2 and det = a^2 b^2 (1 - c)(1 + c). The determinant D of the formulas would overflow float32 from radius 1e9 on, so
+`_whiten` divides it by its factors.
 """
 
 from abc import abstractmethod
@@ -16,7 +17,7 @@ from jaxtyping import Array
 
 from ..numerics import arctan2, derivative
 from ..storage.module import parameter
-from .base import Activation
+from .base import Activation, Evaluation, Parameter
 from .hermite import hermite_weight, radial
 from .quadrature import expectation
 
@@ -31,7 +32,7 @@ class _White(NamedTuple):
     q: Array
 
 
-def _whiten(z, a, b, c) -> _White:
+def _whiten(z: Parameter, a: Array, b: Array, c: Array) -> _White:
     A, B = jnp.sqrt(1 + z * a**2), jnp.sqrt(1 + z * b**2)
     alpha, beta = (z**0.5 * std / large for std, large in ((a, A), (b, B)))
     # D = A^2 B^2 - z^2 cov^2, without the cancellation
@@ -46,30 +47,30 @@ class _ErrorFunction(Activation):
     """
 
     @abstractmethod
-    def scales(self):
+    def scales(self) -> tuple[Parameter, Parameter, Parameter]:
         """A, B and C."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         height, steepness, offset = self.scales()
         return height * erf(steepness * t) + offset
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         height, steepness, offset = self.scales()
         w = _whiten(2 * steepness**2, a, b, c)
         return height**2 * (2 / pi) * arctan2(w.alpha * w.beta * c, jnp.sqrt(w.q)) + offset**2
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         height, steepness, _ = self.scales()
         w = _whiten(2 * steepness**2, a, b, c)
         return (height * steepness) ** 2 * (4 / pi) / w.A / w.B / jnp.sqrt(w.q)
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         height, steepness, offset = self.scales()
         s = steepness * std
         x = 2 * s**2 / (1 + 2 * s**2)
         odd = height * 2 / sqrt(pi) * s / jnp.sqrt(1 + 2 * s**2)
 
-        def coefficient(l):
+        def coefficient(l: int) -> Array:
             if l % 2 == 0:
                 return jnp.full_like(std, offset if l == 0 else 0)
             return odd * (-x) ** ((l - 1) // 2) * hermite_weight(l - 1) / sqrt(l)
@@ -80,23 +81,23 @@ class _ErrorFunction(Activation):
 class Erf(_ErrorFunction):
     """a erf(b t) + c."""
 
-    a: float = parameter(default=1.0)
-    b: float = parameter(default=1.0)
-    c: float = parameter(default=0.0)
+    a: Parameter = parameter(default=1.0)
+    b: Parameter = parameter(default=1.0)
+    c: Parameter = parameter(default=0.0)
 
-    def scales(self):
+    def scales(self) -> tuple[Parameter, Parameter, Parameter]:
         return self.a, self.b, self.c
 
 
 class SigmoidLike(_ErrorFunction):
-    """(1 + erf(t / 2.4020563531719796)) / 2, the error function nearest to the sigmoid on [-5, 5]."""
+    """(1 + erf(t / 2.4020563531719796)) / 2. The error function nearest to the sigmoid on [-5, 5]."""
 
-    def scales(self):
+    def scales(self) -> tuple[Parameter, Parameter, Parameter]:
         return 0.5, 1 / 2.4020563531719796, 0.5
 
 
 class Gelu(Activation):
-    """t Phi(t), or with `approximate` its well-known approximation by tanh, which has no closed dual.
+    """t Phi(t), or with `approximate` its usual approximation by tanh. The dual of the approximation is computed.
 
     D = 1 + a^2 + b^2 + det, P = (1 + a^2)(1 + b^2), T = atan2(cov, sqrt(D)):
     k = cov/4 + (cov^2 + a^2 b^2 D) / (2 pi P sqrt(D)) + cov T / (2 pi);
@@ -107,10 +108,14 @@ class Gelu(Activation):
 
     approximate: bool = eqx.field(default=False, static=True)
 
-    def fn(self, t):
+    @property
+    def evaluation(self) -> Evaluation:
+        return "computed" if self.approximate else "closed"
+
+    def fn(self, t: Array) -> Array:
         return jax.nn.gelu(t, approximate=True) if self.approximate else t * ndtr(t)
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         if self.approximate:
             return expectation(self.fn, (), a, b, c, continuous=True)
         w = _whiten(1.0, a, b, c)
@@ -118,7 +123,7 @@ class Gelu(Activation):
         middle = (w.alpha * w.beta) ** 2 * (c**2 / root / w.A / w.B + w.A * w.B * root)
         return a * b * c / 4 + (middle + a * b * c * arctan2(w.alpha * w.beta * c, root)) / (2 * pi)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         if self.approximate:
             return expectation(derivative(self.fn), (), a, b, c, continuous=True)
         w = _whiten(1.0, a, b, c)
@@ -126,13 +131,13 @@ class Gelu(Activation):
         rest = 1 / w.A**2 / w.B**2 / w.q + 1 / w.A**2 + 1 / w.B**2  # what the bracket is, without its cancellation
         return 0.25 + (arctan2(cov, root) + cov / root * rest) / (2 * pi)
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         if self.approximate:
             return radial(self.fn, std, degree)
         x = std**2 / (1 + std**2)
         bell = std**2 / jnp.sqrt(2 * pi * (1 + std**2))
 
-        def coefficient(l):
+        def coefficient(l: int) -> Array:
             if l < 2:
                 return std / 2 if l else bell
             if l % 2:
@@ -149,29 +154,29 @@ class Gaussian(Activation):
     r_l(s), l even, times the amplitude: (1 + z)^(-1/2) (-x)^(l/2) w_l with z = 2 B s^2, x = z / (1 + z).
     """
 
-    a: float = parameter(default=1.0)
-    b: float = parameter(default=-1.0)
+    a: Parameter = parameter(default=1.0)
+    b: Parameter = parameter(default=-1.0)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if isinstance(self.b, float) and not self.b <= 0:
             raise ValueError(
                 f"Gaussian is a exp(b t^2) with b <= 0, not b = {self.b}: for b > 0 its kernel is infinite."
             )
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return self.a * jnp.exp(self.b * t**2)
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         w = _whiten(-2 * self.b, a, b, c)
         return self.a**2 / w.A / w.B / jnp.sqrt(w.q)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         w = _whiten(-2 * self.b, a, b, c)
         root = jnp.sqrt(w.q)
         cov = a / w.A * (b / w.B) * c / root  # over sqrt(D)
         return 4 * (self.a * self.b) ** 2 * cov / w.A / w.B / root / w.A / w.B / root
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         z = -2 * self.b * std**2
         head, x = self.a / jnp.sqrt(1 + z), z / (1 + z)
         r = [jnp.zeros_like(std) if l % 2 else head * (-x) ** (l // 2) * hermite_weight(l) for l in range(degree + 1)]
@@ -187,27 +192,27 @@ class Gabor(Activation):
     g_0 = 1, g_1 = y, g_{l+1} = y g_l + l g_{l-1}.
     """
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jnp.exp(-(t**2)) * jnp.sin(t)
 
-    def _parts(self, a, b, c):
+    def _parts(self, a: Array, b: Array, c: Array) -> tuple[_White, Array, Array, Array]:
         """The exponential over sqrt(D), cov / D, and (1 + S) / D."""
         w = _whiten(2.0, a, b, c)
         rest = (1 / w.A**2 + 1 / w.B**2) / w.q / 2
         bell = jnp.exp((rest - 1) / 2) / w.A / w.B / jnp.sqrt(w.q)  # S + d = D - 1 - S
         return w, bell, w.alpha * w.beta * c / w.q / w.A / w.B / 2, rest
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         _, bell, x, _ = self._parts(a, b, c)
         return bell * jnp.sinh(x)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         w, bell, x, rest = self._parts(a, b, c)
         even = (1 / w.A**2 + w.alpha**2 / w.B**2 + (w.alpha * w.beta) ** 2 * (1 + c**2)) / w.q
         even = even / w.A / w.B / w.q / w.A / w.B
         return bell * (even * jnp.cosh(x) + 4 * x * (1 + rest) * jnp.sinh(x))
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         v = 1 / (1 + 2 * std**2)
         y, step = jnp.sqrt(v / 2), jnp.sqrt(2 * v) * std  # sqrt(1 - v)
         g = [jnp.ones_like(std), y]  # g_l / sqrt(l!)

@@ -25,7 +25,7 @@ Scalar = Callable[[Array], Array]
 
 
 def _reach(degree: int) -> float:
-    """How far out the polynomials of this degree are still felt under the Gaussian weight."""
+    """The distance from 0 beyond which polynomials of this degree vanish under the Gaussian weight."""
     return max(9.0, 6.5 + 0.9 * (2 * degree) ** 0.5)
 
 
@@ -66,7 +66,7 @@ def radial(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...] = (0.0,
 
 
 def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[float, ...]) -> Array:
-    """The same, the line split at every kink / a: the points now depend on a, and so must the polynomials."""
+    """`radial` with the line split at every kink / a. The points depend on a, so the polynomials are evaluated for each."""
     reach = _reach(degree)
     x, w = (jnp.asarray(v, std.dtype) for v in legendre(96 + degree))
     cuts = jnp.asarray(sorted({*kinks, 0.0}), std.dtype)
@@ -79,7 +79,7 @@ def _radial_with_moving_kinks(fn: Scalar, std: Array, degree: int, kinks: tuple[
     bell = jnp.exp(-t * t / 4)
     weighted = fn(std[..., None, None] * t) * w * length * bell / sqrt(2 * pi)
 
-    def step(carry, n):
+    def step(carry: tuple[Array, Array], n: Array) -> tuple[tuple[Array, Array], Array]:
         below, here = carry
         above = (t * here - jnp.sqrt(n) * below) / jnp.sqrt(n + 1)
         return (here, above), jnp.sum(weighted * here, axis=(-2, -1))

@@ -1,17 +1,22 @@
-"""Activations of which only the function is known: their duals are computed (see `quadrature`)."""
+"""Computed.
+
+Only the functions of these activations are known. `quadrature` computes their duals.
+"""
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from ..numerics import derivative, legendre
 from ..numerics.checks import check_number
-from .base import Activation
+from .base import Activation, Evaluation
 from .hermite import radial
 from .quadrature import expectation
 
@@ -21,93 +26,97 @@ class Numerical(Activation):
 
     @abstractmethod
     def bends(self) -> tuple[float, ...]:
-        """Where the function or one of its first derivatives jumps."""
+        """The points where the function, or one of its first derivatives, jumps."""
 
-    def k(self, a, b, c):
+    @property
+    def evaluation(self) -> Evaluation:
+        return "computed"
+
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         return expectation(self.fn, self.bends(), a, b, c, continuous=self._constant())
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         slope, jumps = derivative(self.fn), self.bends()
         return expectation(slope, jumps, a, b, c, continuous=not jumps and self._constant())
 
-    def _constant(self):
+    def _constant(self) -> bool:
         """Whether there are no parameters, which would be differentiated too."""
         return not jax.tree.leaves(self)
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         return radial(self.fn, std, degree, self.bends())
 
-    def r_slope(self, std, degree):
+    def r_slope(self, std: Array, degree: int) -> Array:
         return radial(derivative(self.fn), std, degree, self.bends())
 
 
 class _Smooth(Numerical):
-    def bends(self):
+    def bends(self) -> tuple[float, ...]:
         return ()
 
 
 class Tanh(_Smooth):
     """tanh(t)."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jnp.tanh(t)
 
 
 class Sigmoid(_Smooth):
     """1 / (1 + exp(-t))."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jax.nn.sigmoid(t)
 
 
 class Softplus(_Smooth):
     """log(1 + exp(t))."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jax.nn.softplus(t)
 
 
 class Silu(_Smooth):
-    """t / (1 + exp(-t)), also called swish."""
+    """t / (1 + exp(-t)). Also called swish."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jax.nn.silu(t)
 
 
 class Mish(_Smooth):
     """t tanh(softplus(t))."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jax.nn.mish(t)
 
 
 class Softsign(Numerical):
     """t / (1 + |t|)."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jax.nn.soft_sign(t)
 
-    def bends(self):
+    def bends(self) -> tuple[float, ...]:
         return (0.0,)
 
 
 class HardTanh(Numerical):
     """t, cut off at -1 and 1."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jnp.clip(t, -1, 1)
 
-    def bends(self):
+    def bends(self) -> tuple[float, ...]:
         return (-1.0, 1.0)
 
 
 class Relu6(Numerical):
     """t, cut off at 0 and 6."""
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return jnp.clip(t, 0, 6)
 
-    def bends(self):
+    def bends(self) -> tuple[float, ...]:
         return (0.0, 6.0)
 
 
@@ -135,17 +144,17 @@ class Elementwise(Numerical):
 
         _probe(fn, self.kinks)
 
-    def argument(self, name):
+    def argument(self, name: str) -> Any:
         return self.function if name == "fn" else self.kinks
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return self.function(t)
 
-    def bends(self):
+    def bends(self) -> tuple[float, ...]:
         return self.kinks
 
     @property
-    def continuous(self):
+    def continuous(self) -> bool:
         return False  # nobody has said so
 
 

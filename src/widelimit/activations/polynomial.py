@@ -1,4 +1,6 @@
-"""Polynomials: their Hermite expansion is finite, so k = sum of r_l(a) r_l(b) c^l is exact at any radius.
+"""Polynomials.
+
+Their Hermite expansion is finite, so k = sum of r_l(a) r_l(b) c^l is exact at any radius.
 
 A power of a large radius overflows where its product with the power of a small one does not. So the coefficients are
 kept in units of a^lowest max(a, 1)^(degree - lowest), in which they stay of order one, and the units are multiplied in
@@ -6,9 +8,11 @@ at the end, one by one.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from math import factorial, sqrt
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..numerics import polynomial, spread
 from ..numerics.checks import check_number
@@ -25,10 +29,10 @@ class _Finite(Activation):
         """The lowest and the highest power of t that occur."""
 
     @abstractmethod
-    def scaled(self, small, large) -> list:
+    def scaled(self, small: Array, large: Array) -> list[Array]:
         """r_l(a) / (a^lowest max(a, 1)^(highest - lowest)) for l = 0 .. highest, from min(a, 1) and max(a, 1)."""
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         lowest, highest = self.powers()
         large = jnp.maximum(a, 1), jnp.maximum(b, 1)
         r1, r2 = (jnp.stack(self.scaled(jnp.minimum(s, 1), l), -1) for s, l in zip((a, b), large, strict=True))
@@ -37,7 +41,7 @@ class _Finite(Activation):
             value = value * large[0] * large[1]
         return value
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         lowest, highest = self.powers()
         large = jnp.maximum(std, 1)
         unit = std**lowest * large ** (highest - lowest)
@@ -45,7 +49,7 @@ class _Finite(Activation):
         return jnp.stack(r + [jnp.zeros_like(std)] * (degree + 1 - len(r)), axis=-1)
 
 
-def _scaled(coefficients, lowest, small, large):
+def _scaled(coefficients: Sequence[float], lowest: int, small: Array, large: Array) -> list[Array]:
     """The sum over n = l + 2i of coef_n n! / (2^i i! sqrt(l!)) a^n, in the units of `_Finite.scaled`."""
     highest = len(coefficients) - 1
     total = [jnp.zeros_like(small)] * len(coefficients)
@@ -58,11 +62,11 @@ def _scaled(coefficients, lowest, small, large):
 
 
 class Polynomial(_Finite):
-    """coef[0] + coef[1] t + coef[2] t^2 + ..."""
+    """The sum of coef[l] t^l, lowest degree first."""
 
     coef: tuple[float, ...]
 
-    def __init__(self, coef):
+    def __init__(self, coef: Iterable[float]):
         try:
             self.coef = tuple(map(check_number, coef))
         except TypeError:
@@ -72,16 +76,16 @@ class Polynomial(_Finite):
         if not self.coef:
             raise ValueError("Polynomial needs at least one coefficient, lowest degree first, and got none.")
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return polynomial(self.coef, t)
 
-    def powers(self):
+    def powers(self) -> tuple[int, int]:
         return 0, len(self.coef) - 1
 
-    def scaled(self, small, large):
+    def scaled(self, small: Array, large: Array) -> list[Array]:
         return _scaled(self.coef, 0, small, large)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         slope = tuple(n * x for n, x in enumerate(self.coef))[1:]
         return Polynomial(slope or (0.0,)).k(a, b, c)
 
@@ -91,34 +95,34 @@ class Monomial(_Finite):
 
     degree: int = static_degree(most=100)
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return t**self.degree
 
-    def powers(self):
+    def powers(self) -> tuple[int, int]:
         return self.degree, self.degree
 
-    def scaled(self, small, large):
+    def scaled(self, small: Array, large: Array) -> list[Array]:
         return _scaled([0.0] * self.degree + [1.0], self.degree, small, large)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         return _lower(self, a, b, c)
 
 
 class Hermite(_Finite):
-    """The probabilists' Hermite polynomial He_degree, not normalised: E[He_n(t)^2] = n!.
+    """The probabilists' Hermite polynomial He_degree, not normalised. E[He_n(t)^2] = n!.
 
     r_{n-2i}(a) = n! / (2^i i! sqrt((n - 2i)!)) a^(n-2i) (a^2 - 1)^i; the slope is n^2 times the dual of He_{n-1}.
     """
 
     degree: int = static_degree(most=100)
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return sqrt(factorial(self.degree)) * hermite(self.degree, t)[self.degree]
 
-    def powers(self):
+    def powers(self) -> tuple[int, int]:
         return self.degree % 2, self.degree
 
-    def scaled(self, small, large):
+    def scaled(self, small: Array, large: Array) -> list[Array]:
         n, inverse = self.degree, 1 / large
         excess = (small - inverse) * (small + inverse)  # (a^2 - 1) / max(a, 1)^2
         total = [jnp.zeros_like(small)] * (n + 1)
@@ -127,11 +131,11 @@ class Hermite(_Finite):
             total[n - 2 * i] = weight * small ** (n - 2 * i - n % 2) * excess**i
         return total
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         return _lower(self, a, b, c)
 
 
-def _lower(activation, a, b, c):
+def _lower(activation: "Monomial | Hermite", a: Array, b: Array, c: Array) -> Array:
     """The slope of a family in which the derivative of degree n is n times degree n - 1."""
     n = activation.degree
     if n == 0:

@@ -61,11 +61,11 @@ def _expectation(f: Scalar, g: Scalar, kinks: tuple[float, ...], a: Array, b: Ar
     effort = _EFFORTS[c.dtype == jnp.float64]
     method: Callable = strips if any(kinks) else sectors
 
-    def by_quadrature():
+    def by_quadrature() -> Array:
         pairs = jnp.broadcast_arrays(a, b, c)
         return method(f, g, kinks, *pairs, nodes=effort.nodes, power=effort.power)
 
-    def by_series(*degrees):
+    def by_series(*degrees: int) -> Array:
         if not degrees:
             return by_quadrature()
         r1, r2, enough = _expand_both(f, g, a, b, degrees[0], effort)
@@ -78,7 +78,9 @@ _continuous = jax.custom_jvp(_expectation, nondiff_argnums=(0, 1, 2))
 
 
 @partial(_continuous.defjvp, symbolic_zeros=True)
-def _continuous_jvp(f, g, kinks, primals, tangents):
+def _continuous_jvp(
+    f: Scalar, g: Scalar, kinks: tuple[float, ...], primals: tuple, tangents: tuple
+) -> tuple[Array, Array]:
     """With u = a t: d/da E[f(u) g(v)] = E[t f'(u) g(v)] = E[u f'(u) g(v)] / a, and d/dc = a b E[f'(u) g'(v)] (Price, 1958)."""
     a, b, c = primals
     da, db, dc = (None if isinstance(d, SymbolicZero) else d for d in tangents)
@@ -146,16 +148,16 @@ def sectors(
     x, w = graded(nodes, power)
     y, v = legendre(nodes * 5 // 8)
 
-    def sector(width, sign):
-        def ray(x, mirrored, w):
+    def sector(width: Array, sign: float) -> Array:
+        def ray(x: Array, mirrored: Array, w: Array) -> Array:
             p, q = sign * a * jnp.sin(width * mirrored), b * jnp.sin(width * x)
             # Along a ray the functions bend within |t| < _BEND: first both do, then one, then none.
             speeds = jnp.minimum(abs(p), q), jnp.maximum(abs(p), q)
             near, far = (jnp.minimum(_REACH, _BEND / jnp.maximum(s, _BEND / _REACH)) for s in speeds[::-1])
             ends = jnp.stack([jnp.zeros_like(near), near, far, jnp.full_like(near, _REACH)])
 
-            def piece(low, high):
-                def point(y, v):
+            def piece(low: Array, high: Array) -> Array:
+                def point(y: Array, v: Array) -> Array:
                     r = low + (high - low) * y
                     return v * r * jnp.exp(-r * r / 2) * (f(r * p) * g(r * q) + f(-r * p) * g(-r * q))
 
@@ -181,31 +183,31 @@ def strips(
     lines_u = [kink / jnp.where(a > 0, a, 1) for kink in kinks]
     lines_v = [flip * kink / jnp.where(b > 0, b, 1) for kink in kinks]
 
-    def cut(points):
+    def cut(points: list[Array]) -> tuple[Array, Array]:
         """The lower and the upper ends of the pieces into which these points divide [-reach, reach]."""
         inner = _sorted([jnp.zeros_like(c), *(jnp.clip(point, -_REACH, _REACH) for point in points)])
         end = jnp.full((1, *c.shape), _REACH, c.dtype)
         ends = jnp.concatenate([-end, inner, end])
         return ends[:-1], ends[1:]
 
-    def crossing(p, q):
+    def crossing(p: Array, q: Array) -> Array:
         gap = (p - q) / 2
         return jnp.where(gap == 0, 0, gap / jnp.maximum(across, jnp.finfo(c.dtype).tiny))
 
-    def density(t):
+    def density(t: Array) -> Array:
         return jnp.exp(-t * t / 2) / sqrt(2 * pi)
 
     x, w = legendre(nodes // 2)
     y, v = legendre(3 * nodes // 8)
 
-    def strip(low, high):
-        def line(x, w):
+    def strip(low: Array, high: Array) -> Array:
+        def line(x: Array, w: Array) -> Array:
             m = low + (high - low) * x
             shift = across * m
             pieces = cut([(p - shift) / along for p in lines_u] + [(p + shift) / along for p in lines_v])
 
-            def piece(low, high):
-                def point(y, v):
+            def piece(low: Array, high: Array) -> Array:
+                def point(y: Array, v: Array) -> Array:
                     p = low + (high - low) * y
                     return v * density(p) * f(a * (along * p + shift)) * g(flip * b * (along * p - shift))
 
