@@ -22,7 +22,7 @@ from widelimit.datasets import cifar10
 from widelimit.regression.device import chosen_on_held_out, feature_path, scored
 from widelimit.reproduce.images import averaged, features_of, whitened
 from widelimit.reproduce.results import add_run, device, machine, read_runs
-from widelimit.sketches.columns import Features
+from widelimit.sketches.features import Features
 from widelimit.sketches.random_weights import RandomWeights
 from widelimit.storage.files import digest
 

@@ -6,7 +6,6 @@ precision and gives back what came in, NumPy or JAX.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,25 +21,23 @@ from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels
 from .kernels.matrix import compiled_kernel, largest_side, tiled
 from .layers import (
-    WRONG_PARAMETERS,
     FanInSum,
     FanOut,
     Flatten,
     Identity,
-    Layer,
     Nonlinearity,
     as_layer,
     parallel,
 )
 from .layers.as_json import CONTAINERS, check_sizes, decode_layer, encode_layer
-from .layers.last_stage import last_stage
-from .layers.state import State
+from .layers.base import Parameters
+from .layers.serial import Serial
+from .layers.shapes import Branches, Shape
 from .numerics.checks import check_int
 from .numerics.padding import bucket, padded_rows
 from .numerics.precision import check_inputs, in_input_precision
 from .sketches import Sketch, as_sketch
 from .storage.format import NETWORK, check_header, decode_header, encode_header, new_header
-from .storage.module import nested
 from .storage.values import add_kind
 
 WIDTH = 512  # of the finite reading, where none is said
@@ -52,88 +49,22 @@ _draw = jax.jit(lambda net, key, *, shape, width: net.draw(key, shape, width), s
 _forward = jax.jit(lambda net, params, x, key: net.forward(params, x, key))
 
 
-class Network(Layer):
+class Network(Serial):
     """Layers in a row; made by `serial`."""
 
-    layers: tuple[Layer, ...]
-    takes_branches = True
     container: ClassVar[str] = "serial"  # its name in JSON
-
-    # The readings of a layer, so that networks nest.
-
-    def shape(self, shape, width):
-        for layer in self.layers:
-            if isinstance(shape, list) and not layer.takes_branches:
-                raise ValueError(
-                    f"{layer!r} was given {len(shape)} branches. Put parallel(...) or a fan-in after FanOut."
-                )
-            shape = layer.shape(shape, width)
-        return shape
-
-    def needs_pairs(self, after):
-        return self._needs(after)[0]
-
-    def _needs(self, after: bool) -> list[bool]:
-        """Whether pairs of different pixels are needed before each layer, and after the last."""
-        needs = [after]
-        for layer in reversed(self.layers):
-            needs.append(layer.needs_pairs(needs[-1]))
-        return needs[::-1]
-
-    def propagate(self, state):
-        needs = self._needs(_first(state).keep_pairs)
-        for i, (layer, before, after) in enumerate(zip(self.layers, needs[:-1], needs[1:], strict=True)):
-            state = _prepared(state, before, after)
-            ended = last_stage(self.layers[i : i + 3], state)
-            if ended is not None:  # three layers were taken at once; the others follow
-                return Network(self.layers[i + 3 :]).propagate(replace(ended, keep_pairs=needs[-1]))
-            state = layer.propagate(state)
-        return state
-
-    def draw(self, key, shape, width):
-        params = []
-        for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
-            params.append(layer.draw(own, shape, width))
-            shape = layer.shape(shape, width)
-        return tuple(params)
-
-    def forward(self, params, x, key):
-        keys = [None] * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
-        if not isinstance(params, tuple | list) or len(params) != len(self.layers):
-            raise ValueError(WRONG_PARAMETERS)
-        for layer, own, k in zip(self.layers, params, keys, strict=True):
-            x = layer.forward(own, x, k)
-        return x
-
-    def sketch(self, key, features):
-        return self.sketch_and_end(key, features)[0]
-
-    def sketch_and_end(self, key: PRNGKeyArray, features: Any) -> tuple[Any, Any]:
-        """What is drawn, and the features of the reference after the last layer."""
-        drawn = []
-        for layer, own in zip(self.layers, jax.random.split(key, len(self.layers) or 1), strict=False):
-            drawn.append(layer.sketch(own, features))
-            features = layer.features(drawn[-1], features)
-        return tuple(drawn), features
-
-    def features(self, drawn, features):
-        for layer, own in zip(self.layers, drawn, strict=True):
-            features = layer.features(own, features)
-        return features
-
-    # What users call.
 
     def kernel(
         self,
-        x1,
-        x2=None,
+        x1: Any,
+        x2: Any = None,
         get: str | Sequence[str] = _READINGS,
         diagonal: bool = False,
         *,
         memory: int | str | None = None,
         progress: bool = False,
         out: Any = None,
-    ):
+    ) -> Any:
         """The exact kernels between the rows of x1 and those of x2, or with x2=None of x1 with itself.
 
         `get` is "nngp", "ntk", or a tuple of both, which gives `Kernels`; only what is asked for is computed.
@@ -207,7 +138,7 @@ class Network(Layer):
         several = not isinstance(get, str)
         return feature_map(self, key, shape, features, names, several, as_sketch(sketch, degree), dtype)
 
-    def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH):
+    def init(self, key: PRNGKeyArray, input_shape: Sequence[int], width: int = WIDTH) -> Parameters:
         """Random parameters of the finite network; `width` is that of every layer without one of its own.
 
         `input_shape` is that of one input, without the batch.
@@ -218,21 +149,26 @@ class Network(Layer):
         self.shape(shape, width)
         return _draw(self, key, shape=shape, width=width)
 
-    def apply(self, params, x, key: PRNGKeyArray | None = None):
+    def apply(self, params: Parameters, x: Any, key: PRNGKeyArray | None = None) -> Any:
         """The outputs of the finite network on a batch; `key` is for layers that are random, such as Dropout."""
         if key is not None:
             _check_key("apply", key)
         x, _ = check_inputs(x, None, names=("x", ""))
         self.shape(x.shape[1:], None)
-        return in_input_precision(lambda x: _forward(self, params, x, key), x)
+        return _as_lists(in_input_precision(lambda x: _forward(self, params, x, key), x))
 
     def output_shape(self, input_shape: Sequence[int], width: int = WIDTH) -> tuple[int, ...]:
         """The shape of one output of the finite network."""
-        return self.shape(_input_shape(input_shape), check_int("width", width, least=1))
+        return _as_lists(self.shape(_input_shape(input_shape), check_int("width", width, least=1)))
 
     def empirical_kernel(
-        self, params, x1, x2=None, get: str | Sequence[str] = _READINGS, key: PRNGKeyArray | None = None
-    ):
+        self,
+        params: Parameters,
+        x1: Any,
+        x2: Any = None,
+        get: str | Sequence[str] = _READINGS,
+        key: PRNGKeyArray | None = None,
+    ) -> Any:
         """The kernels of one finite network, averaged over its output channels.
 
         A random network has a random kernel, which comes nearer to `kernel`'s as the width grows. The NTK takes a
@@ -262,8 +198,12 @@ class Network(Layer):
         """The network as JSON text; `from_json` reads it back."""
         return encode_header({"network": encode_layer(self)}, indent=1)
 
-    def __repr__(self):
-        return nested("serial", self.layers)
+
+def _as_lists(result: Any) -> Any:
+    """Open branches, which only the readings of layers know, as lists; a shape as a plain tuple."""
+    if isinstance(result, Branches):
+        return [_as_lists(branch) for branch in result]
+    return tuple(result) if isinstance(result, Shape) else result
 
 
 def _writeable(k: Any) -> Any:
@@ -313,7 +253,7 @@ def _input_shape(given: Sequence[int]) -> tuple[int, ...]:
     return shape
 
 
-def _without_leading_flatten(net: Network, x1, x2):
+def _without_leading_flatten(net: Network, x1: Any, x2: Any) -> tuple[Network, Any, Any]:
     """Images that are flattened at once are rows: pair them as rows."""
     if x1.ndim > 2 and net.layers and isinstance(net.layers[0], Flatten):
         net = Network(net.layers[1:])
@@ -321,33 +261,22 @@ def _without_leading_flatten(net: Network, x1, x2):
     return net, x1, x2
 
 
-def _first(state: State | list) -> State:
-    return _first(state[0]) if isinstance(state, list) else state
-
-
-def _prepared(state: Any, pairs: bool, keep: bool) -> Any:
-    """The state, or the states of all branches, with no more pairs of pixels than are needed."""
-    if isinstance(state, list):
-        return [_prepared(branch, pairs, keep) for branch in state]
-    return replace(state if pairs else state.diagonal(), keep_pairs=keep)
-
-
-def serial(*layers) -> Network:
+def serial(*layers: object) -> Network:
     """Layers in a row. Activations, and their names, count as layers."""
     return Network(tuple(as_layer(layer) for layer in layers))
 
 
-def repeat(layer, n: int) -> Network:
+def repeat(layer: object, n: int) -> Network:
     """n independent copies of a layer in a row."""
     return serial(*[layer] * check_int("The number of copies", n))
 
 
-def residual(*layers) -> Network:
+def residual(*layers: object) -> Network:
     """The layers in a row plus a short way around them: x + layers(x)."""
     return serial(FanOut(2), parallel(serial(*layers), Identity()), FanInSum())
 
 
-def load_features(path: str | os.PathLike) -> FeatureMap:
+def load_features(path: str | os.PathLike[str]) -> FeatureMap:
     """The feature map that `FeatureMap.save` wrote: the same columns, whatever the release of JAX."""
     return load_feature_map(path)
 

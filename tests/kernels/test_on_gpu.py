@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from widelimit.layers.last_stage import fast_last_stage, last_stage_by_layers
+from widelimit.layers.paired_windows import common_window_sum, fast_window_sum, fits
 
 import widelimit as wl
 from widelimit.kernels.exact import kernel
 from widelimit.layers import last_stage as stage
 from widelimit.layers import weights
-from widelimit.layers.last_stage import fast_last_stage, last_stage_by_layers
-from widelimit.layers.paired_windows import common_window_sum, fast_window_sum, fits
 
 AXES = {6: [(1, 4), (2, 5)], 5: [(1, 3), (2, 4)]}
 

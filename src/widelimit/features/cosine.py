@@ -8,6 +8,7 @@ with coefficients of 0 or more, so its features are those of one layer.
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from scipy.optimize import nnls
 
 from ..activations import Activation
@@ -26,16 +27,16 @@ class OfCosine(Activation):
     coefficients: tuple[float, ...]
     error: float  # the largest one, over the kernel at c = 1
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         raise TypeError("A polynomial of the cosine has a kernel but no function.")
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         return (a * b) ** self.power * polynomial(self.coefficients, c)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         raise TypeError("A polynomial of the cosine stands for a whole network, and has no slope.")
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         roots = [jnp.sqrt(jnp.asarray(coefficient, std.dtype)) for coefficient in self.coefficients[: degree + 1]]
         roots += [jnp.zeros((), std.dtype)] * (degree + 1 - len(roots))
         return std[..., None] ** self.power * jnp.stack(roots)

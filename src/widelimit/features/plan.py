@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from ..activations import Activation
 from ..layers import Layer
+from ..layers.base import Drawn
+from ..layers.shapes import OneOrMore
 from ..sketches import Columns, Features, Sketch, Widths, kept
+from ..sketches.features import FeatureContext
 
 LEAST = 4  # random columns of an activation
 _REFERENCE = 64  # rows
@@ -29,18 +32,19 @@ def start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features
     phi = kept(columns)
     if widths.grows:  # nothing is folded, and what is kept are constants
         phi = Columns(columns[..., :0], columns)
-    return Features(phi, None, None, phi.squared(), None, wants_ntk, x.shape[-1], sketch, widths)
+    return Features(phi, None, None, phi.squared(), None, x.shape[-1], FeatureContext(wants_ntk, sketch, widths))
 
 
-def end(features: Features) -> Columns:
+def end(features: OneOrMore[Features]) -> Columns:
     """The columns asked for after the last layer."""
+    assert isinstance(features, Features)  # open branches are refused before anything is drawn
     if not features.wants_ntk:
         return features.phi
     features = features.plain()
     return features.phi.map(jnp.zeros_like) if features.psi is None else features.psi
 
 
-def draw(net: Any, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+def draw(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Drawn:
     """The random numbers of all layers; those of a few random inputs go through with them, as a reference."""
     draws, inputs = jax.random.split(key)
     return net.sketch(draws, _reference(inputs, shape, get, sketch, widths))
@@ -59,16 +63,18 @@ drawn_at_once = jax.jit(
 )  # fmt: skip
 
 
-def outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Any:
+def outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Drawn:
     """The shapes of what is drawn."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     return jax.eval_shape(lambda key: draw(net, key, shape, get, sketch, widths), key)
 
 
-def outline_and_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> tuple[Any, int]:
+def outline_and_count(
+    net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths
+) -> tuple[Drawn, int]:
     """The shapes of what is drawn, and how many columns the last layer has."""
 
-    def run(key: PRNGKeyArray) -> tuple[Any, Array]:
+    def run(key: PRNGKeyArray) -> tuple[Drawn, Array]:
         drawn, features = net.sketch_and_end(key, _reference(key, shape, get, sketch, widths))
         return drawn, end(features).all()
 
@@ -76,12 +82,12 @@ def outline_and_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sket
     return drawn, columns.shape[-1]
 
 
-def applied(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
+def applied(net: Layer, drawn: Drawn, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
     """The columns of x."""
     return end(net.features(drawn, start(x, get == "ntk", sketch, widths))).all()
 
 
-def column_count(net: Any, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
+def column_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> int:
     """How many columns the last layer has."""
     return outline_and_count(net, shape, get, sketch, widths)[1]
 
@@ -121,15 +127,15 @@ def _widest(columns: Callable[[int], int], features: int) -> int | None:
     return low
 
 
-def _fewest_pixels(net: Any, shape: tuple[int, ...]) -> int | None:
+def _fewest_pixels(net: Layer, shape: tuple[int, ...]) -> int | None:
     """How many pixels the activation that sees the fewest sees; None where none sees any."""
     seen: list[int] = []
 
     class Looking(Sketch):
-        def draw(self, key, act, features):
+        def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Drawn:
             seen.extend([prod(features.spatial)] if features.spatial else [])
 
-        def step(self, drawn, act, features):
+        def step(self, drawn: Drawn, act: Activation, features: Features) -> Features:
             return replace(features, phi=kept(features.phi.all()[..., :1]))
 
     outline(net, shape, "nngp", Looking(), Widths(1, True))

@@ -1,25 +1,34 @@
 """The kernels of a finite network, which those of the exact reading are the limit of."""
 
+from collections.abc import Sequence
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ..layers import Layer
-from .exact import Kernels
+from ..layers.base import Parameters
+from .exact import Inputs, Kernels
 
 
 def empirical_kernel(
-    net: Layer, params, x1: Array, x2: Array | None, *, ntk: bool, key: PRNGKeyArray | None = None
+    net: Layer, params: Parameters, x1: Inputs, x2: Inputs | None, *, ntk: bool, key: PRNGKeyArray | None = None
 ) -> Kernels:
     """NNGP and NTK of one draw of the weights, averaged over the output channels.
 
     The NTK is a contraction of Jacobians, one output channel at a time: in memory n times the number of parameters.
     """
-    sides = [(x1, key)]
-    if x2 is not None:  # different inputs meet different masks of Dropout
-        sides = [(x1, None), (x2, None)] if key is None else list(zip((x1, x2), jax.random.split(key), strict=True))
-    sides = [(jnp.asarray(x), k) for x, k in sides]
-    outputs = [net.forward(params, x, k) for x, k in sides]
+    inputs = [jnp.asarray(x) for x in (x1, x2) if x is not None]
+    keys: Sequence[PRNGKeyArray | None] = [key] * len(inputs)
+    if key is not None and x2 is not None:  # different inputs meet different masks of Dropout
+        keys = list(jax.random.split(key))
+    sides = list(zip(inputs, keys, strict=True))
+
+    def outputs_of(params: Parameters, x: Array, key: PRNGKeyArray | None) -> Array:
+        return cast(Array, net.forward(params, x, key))
+
+    outputs = [outputs_of(params, *side) for side in sides]
     y1, y2 = outputs[0], outputs[-1]
     if y1.ndim != 2:
         raise ValueError(
@@ -29,8 +38,8 @@ def empirical_kernel(
     if not ntk:
         return Kernels(nngp, None)
 
-    def one_channel(channel):
-        jacobians = [jax.jacrev(lambda p, x=x, k=k: net.forward(p, x, k)[:, channel])(params) for x, k in sides]
+    def one_channel(channel: Array) -> Array:
+        jacobians = [jax.jacrev(lambda p, side=side: outputs_of(p, *side)[:, channel])(params) for side in sides]
         parts = jax.tree.map(
             lambda a, b: a.reshape(len(y1), -1) @ b.reshape(len(y2), -1).T, jacobians[0], jacobians[-1]
         )

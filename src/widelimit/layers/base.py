@@ -3,28 +3,47 @@
 * `propagate(state)`: the exact reading, from the covariances before the layer to those after it;
 * `draw(key, shape, width)` and `forward(params, x, key)`: the finite reading;
 * `sketch(key, features)` and `features(drawn, features)`: the reading as random features; the first sees only shapes;
-* `shape(shape, width)`: the output shape, which all readings share. Shapes leave out the batch and end with the
-  channels, which are None where no width was said.
+* `shape(shape, width)`: the output shape, which all readings share.
 
 Widths belong to the finite reading. `needs_pairs` tells, from what the following layers need, whether this one must be
 given the covariance of every pair of pixels or only that of equal pixels.
+
+Most layers take one input and give one output, and annotate their methods so. Those with `takes_branches` are given
+`Branches` too: of shapes, states, features or arrays. `Serial` sees to it that no other layer is.
+
+What a layer may have to know comes to it in one of three places:
+
+* what the call wants is in a *context*, `State.context` or `Features.context`, which is not traced. Layers only read it;
+* what belongs to the inputs *travels*, as a field of the state and of the features, and as a further array beside the
+  values. A mask travels so: how much of the batch is there, per pixel or per channel, for either input of a pair. So does
+  the pattern of a graph, which an aggregation reads where a convolution knows its windows. A layer that does not know such
+  a field passes it on with `dataclasses.replace`; a pool or Flatten, whose pixels are others afterwards, must say what
+  becomes of it;
+* several inputs and outputs are `Branches` from the start or to the end. Attention takes one state, whose pairs of pixels it
+  needs (`needs_pairs`), like a pool: its scores are covariances that are there already.
+
+`tests/layers/test_spikes.py` holds a masked Dense and an aggregation over graphs that are written so.
 """
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ..activations import Activation, moment_dual, moment_slope, named
 from ..numerics import fusion_barrier, safe_sqrt, tree_barrier
 from ..sketches import Features
 from ..storage.module import ReprAsCode
+from .shapes import OneOrMore, Shape
 from .state import State
 
-Shape = tuple[int | None, ...]
 WRONG_PARAMETERS = "The parameters are not those of this network. Make them with net.init(key, input_shape)."
+Scalar: TypeAlias = float | Float[Array, ""]  # a parameter, which JAX may trace
+Values: TypeAlias = Float[Array, "n ..."]  # of the finite network: a batch, pixels, channels
+Parameters: TypeAlias = PyTree[Array]  # of the finite network
+Drawn: TypeAlias = PyTree[Array]  # the random numbers of the feature reading
 
 
 class Layer(ReprAsCode):
@@ -33,30 +52,30 @@ class Layer(ReprAsCode):
     takes_branches: ClassVar[bool] = False  # whether it works on what FanOut makes
 
     @abstractmethod
-    def shape(self, shape: Any, width: int | None) -> Any:
+    def shape(self, shape: OneOrMore[Shape], width: int | None) -> OneOrMore[Shape]:
         """The shape after the layer; an error where the layer does not fit."""
 
     @abstractmethod
-    def propagate(self, state: Any) -> Any:
+    def propagate(self, state: OneOrMore[State]) -> OneOrMore[State]:
         """The exact reading."""
 
     @abstractmethod
-    def forward(self, params: Any, x: Any, key: PRNGKeyArray | None) -> Any:
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
         """The finite reading, on a batch."""
 
-    def draw(self, key: PRNGKeyArray, shape: Any, width: int) -> Any:
+    def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
         """Fresh parameters of the finite reading."""
         return ()
 
-    def sketch(self, key: PRNGKeyArray, features: Any) -> Any:
+    def sketch(self, key: PRNGKeyArray, features: OneOrMore[Features]) -> Drawn:
         """The random numbers of the feature reading, for features of these shapes."""
         return ()
 
-    def features(self, drawn: Any, features: Any) -> Any:
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> OneOrMore[Features]:
         """The feature reading, on a batch."""
         raise TypeError(f"{type(self).__name__} has no features: its class gives no method `features`.")
 
-    def sketch_and_end(self, key: PRNGKeyArray, features: Any) -> tuple[Any, Any]:
+    def sketch_and_end(self, key: PRNGKeyArray, features: OneOrMore[Features]) -> tuple[Drawn, OneOrMore[Features]]:
         """What is drawn, and the features after the layer."""
         drawn = self.sketch(key, features)
         return drawn, self.features(drawn, features)
@@ -71,7 +90,7 @@ class Nonlinearity(Layer):
 
     activation: Activation
 
-    def shape(self, shape, width):
+    def shape(self, shape: Shape, width: int | None) -> Shape:
         return shape
 
     def propagate(self, state: State) -> State:
@@ -81,13 +100,13 @@ class Nonlinearity(Layer):
                 "before it."
             )
         state, first, second = state.variances()
-        act, ulps = self.activation, state.ulps
+        act, ulps = self.activation, state.context.ulps
 
-        def kernels(nngp, ntk, var1, var2):
+        def kernels(nngp: Array, ntk: Array | None, var1: Array, var2: Array) -> tuple[Array, Array | None]:
             dual = moment_dual(ulps, act, nngp, var1, var2)
             return dual, None if ntk is None else ntk * moment_slope(ulps, act, nngp, var1, var2)
 
-        if state.tape.recording and not state.pairs:  # each variable with itself, whose cosine is 1
+        if state.context.with_itself and not state.pairs:  # each variable with itself, whose cosine is 1
             std = safe_sqrt(first)
             nngp, ntk = act.k(std, std, jnp.sign(std)), state.ntk
             ntk = None if ntk is None else ntk * act.k_slope(std, std, jnp.sign(std))
@@ -96,20 +115,20 @@ class Nonlinearity(Layer):
             nngp, ntk = fusion_barrier(kernels, *arrays, results=2)
         return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(act).__name__)
 
-    def forward(self, params, x: Array, key):
+    def forward(self, params: Parameters, x: Values, key: PRNGKeyArray | None) -> Values:
         # in float32 at least: some functions have no half precision, and gradients of slopes are sums over all numbers
         return self.activation.fn(x.astype(jnp.promote_types(x.dtype, jnp.float32))).astype(x.dtype)
 
-    def sketch(self, key, features: Features):
+    def sketch(self, key: PRNGKeyArray, features: Features) -> Drawn:
         return features.sketch.draw(key, self.activation, features)
 
-    def features(self, drawn, features: Features) -> Features:
+    def features(self, drawn: Drawn, features: Features) -> Features:
         # pixels are looked at again by the next convolution, which must not compute the activation once for each look
         if not features.spatial:
             return self._features(drawn, features)
         return tree_barrier(lambda drawn, features: self._features(drawn, features), drawn, features)
 
-    def _features(self, drawn, features: Features) -> Features:
+    def _features(self, drawn: Drawn, features: Features) -> Features:
         act, point, narrow = self.activation, features.point(), features.phi.kept.dtype
         after = features.sketch.step(drawn, act, features)
         after = after.map(lambda columns: columns.map(lambda x: x.astype(narrow)))
@@ -120,27 +139,27 @@ class Nonlinearity(Layer):
             added = None if point.share is None else variance - act.k(point.std, point.std, point.share**2)
         return replace(after, variance=variance, added=added)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self.activation)
 
 
 class Identity(Layer):
     """Does nothing; the short way of a residual branch."""
 
-    def shape(self, shape, width):
+    def shape(self, shape: Shape, width: int | None) -> Shape:
         return shape
 
-    def propagate(self, state):
+    def propagate(self, state: OneOrMore[State]) -> OneOrMore[State]:
         return state
 
-    def forward(self, params, x, key):
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
         return x
 
-    def features(self, drawn, features):
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> OneOrMore[Features]:
         return features
 
 
-def as_layer(step: Any) -> Layer:
+def as_layer(step: object) -> Layer:
     """A layer, an activation, or the name of one, as a layer."""
     if isinstance(step, str):
         step = named(step)
@@ -154,10 +173,10 @@ def as_layer(step: Any) -> Layer:
     raise TypeError(f"A network is made of layers and activations, and {step!r} is neither. {hint}")
 
 
-def spatial_rank(layer: Layer, shape: Shape, rank: int | None = None) -> None:
+def check_spatial_rank(layer: Layer, shape: Shape, rank: int | None = None) -> None:
     """Refuse a shape without spatial axes, or with another number of them than `rank`."""
-    found = len(shape) - 1
-    if found < 1 or (rank is not None and found != rank):
+    given = len(shape) - 1
+    if given < 1 or (rank is not None and given != rank):
         wanted = "spatial axes" if rank is None else f"{rank} spatial axes"
         example = "x".join("HWD"[: rank or 2])
         raise ValueError(

@@ -4,9 +4,10 @@ A sum or a concatenation of branches has the sum of their kernels if the branche
 has weights of its own. One branch, the short way of a residual block, may do without.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, cast
 
 import equinox as eqx
 import jax
@@ -16,8 +17,11 @@ from jaxtyping import Array, PRNGKeyArray
 from ..numerics.checks import check_int
 from ..sketches import Columns, Features, draw_signs, fold, join
 from ..storage.module import nested
-from .base import Layer, as_layer
-from .state import State
+from .base import Drawn, Layer, Parameters, Values, as_layer
+from .shapes import Branches, OneOrMore, Shape, T
+from .state import State, Tape
+
+Sum: TypeAlias = Callable[[Iterable[Array]], Array]  # how kernels, or variances, of branches become one
 
 
 class FanOut(Layer):
@@ -25,17 +29,17 @@ class FanOut(Layer):
 
     num: int = eqx.field(static=True, converter=lambda num: check_int("The number of copies", num, least=1))
 
-    def shape(self, shape, width):
-        return [shape] * self.num
+    def shape(self, shape: OneOrMore[Shape], width: int | None) -> Branches[Shape]:
+        return Branches((shape,) * self.num)
 
-    def propagate(self, state):
-        return [replace(state, weighted=(False, *state.weighted))] * self.num
+    def propagate(self, state: OneOrMore[State]) -> Branches[State]:
+        return Branches((_fan_out(state),) * self.num)
 
-    def features(self, drawn, features):
-        return [features] * self.num
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Branches[Features]:
+        return Branches((features,) * self.num)
 
-    def forward(self, params, x, key):
-        return [x] * self.num
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Branches[Values]:
+        return Branches((x,) * self.num)
 
 
 class Parallel(Layer):
@@ -45,11 +49,11 @@ class Parallel(Layer):
     takes_branches = True
     container: ClassVar[str] = "parallel"  # its name in JSON
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return nested("parallel", self.layers)
 
-    def _matched(self, branches) -> list:
-        if not isinstance(branches, list):
+    def _matched(self, branches: OneOrMore[T]) -> list[tuple[Layer, OneOrMore[T]]]:
+        if not isinstance(branches, Branches):
             raise ValueError(f"parallel of {len(self.layers)} layers was given a single input. Put FanOut before it.")
         if len(branches) != len(self.layers):
             raise ValueError(
@@ -57,42 +61,43 @@ class Parallel(Layer):
             )
         return list(zip(self.layers, branches, strict=True))
 
-    def shape(self, shape, width):
-        return [layer.shape(branch, width) for layer, branch in self._matched(shape)]
+    def shape(self, shape: OneOrMore[Shape], width: int | None) -> Branches[Shape]:
+        return Branches(tuple(layer.shape(branch, width) for layer, branch in self._matched(shape)))
 
-    def needs_pairs(self, after):
+    def needs_pairs(self, after: bool) -> bool:
         return any(layer.needs_pairs(after) for layer in self.layers)
 
-    def propagate(self, state):
-        states, tape = [], _last(state).tape
+    def propagate(self, state: OneOrMore[State]) -> Branches[State]:
+        states: list[OneOrMore[State]] = []
+        tape = _last(state).tape
         for layer, branch in self._matched(state):  # one tape runs through all branches, one after the other
-            states.append(layer.propagate(replace(branch, tape=tape)))
+            states.append(layer.propagate(_with_tape(branch, tape)))
             tape = _last(states[-1]).tape
-        return states
+        return Branches(tuple(states))
 
-    def sketch(self, key, features):
-        keys = jax.random.split(key, len(self.layers))
-        return tuple(
-            layer.sketch(own, branch) for own, (layer, branch) in zip(keys, self._matched(features), strict=True)
-        )
+    def sketch(self, key: PRNGKeyArray, features: OneOrMore[Features]) -> Drawn:
+        steps = zip(self._keys(key), self._matched(features), strict=True)
+        return tuple(layer.sketch(own, branch) for own, (layer, branch) in steps)
 
-    def features(self, drawn, features):
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Branches[Features]:
         steps = zip(self._matched(features), drawn, strict=True)
-        return [layer.features(own, branch) for (layer, branch), own in steps]
+        return Branches(tuple(layer.features(own, branch) for (layer, branch), own in steps))
 
-    def draw(self, key, shape, width):
-        keys = jax.random.split(key, len(self.layers))
-        return tuple(
-            layer.draw(k, branch, width) for k, (layer, branch) in zip(keys, self._matched(shape), strict=True)
-        )
+    def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
+        steps = zip(self._keys(key), self._matched(shape), strict=True)
+        return tuple(layer.draw(own, branch, width) for own, (layer, branch) in steps)
 
-    def forward(self, params, x, key):
-        keys = [None] * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Branches[Values]:
+        keys = [None] * len(self.layers) if key is None else self._keys(key)
         steps = zip(self._matched(x), params, keys, strict=True)
-        return [layer.forward(own, branch, k) for (layer, branch), own, k in steps]
+        return Branches(tuple(layer.forward(own, branch, k) for (layer, branch), own, k in steps))
+
+    def _keys(self, key: PRNGKeyArray) -> list[PRNGKeyArray]:
+        """A key for each layer."""
+        return list(jax.random.split(key, len(self.layers)))
 
 
-def parallel(*layers) -> Parallel:
+def parallel(*layers: object) -> Parallel:
     """Layers that work side by side on the branches of a FanOut."""
     return Parallel(tuple(as_layer(layer) for layer in layers))
 
@@ -100,12 +105,21 @@ def parallel(*layers) -> Parallel:
 class _FanIn(Layer):
     takes_branches = True
 
-    def _branches(self, given) -> list:
-        if not isinstance(given, list):
+    def _branches(self, given: OneOrMore[T]) -> list[T]:
+        if not isinstance(given, Branches):
             raise ValueError(
                 f"{type(self).__name__} joins branches and was given a single input. Put FanOut before it."
             )
-        return given
+        return cast(list[T], list(given))
+
+    def _check_equal(self, shapes: Sequence[Shape], free: int | None = None) -> None:
+        """Refuse branches that differ in an axis other than `free`; a size that is not known fits any."""
+        rank = len(shapes[0])
+        sizes = [{shape[i] for shape in shapes if i < len(shape)} - {None} for i in range(rank) if i != free]
+        if any(len(shape) != rank for shape in shapes) or any(len(known) > 1 for known in sizes):
+            raise ValueError(
+                f"{type(self).__name__} of branches of different shapes, {', '.join(map(str, shapes))}. Make them equal."
+            )
 
     def _uncorrelated(self, states: list[State], gaussian: bool) -> None:
         name = type(self).__name__
@@ -120,14 +134,16 @@ class _FanIn(Layer):
                     f"{name} needs Gaussian branches but one ends with {state.after}. End it with Dense or Conv."
                 )
 
-    def sketch(self, key, features):
+    def sketch(self, key: PRNGKeyArray, features: OneOrMore[Features]) -> Drawn:
         phi_key, psi_key = jax.random.split(key)
-        features = [f.plain() for f in features]
-        cap = features[0].cap
-        psis = [f.psi for f in features if f.psi is not None]
-        return _draw_fold(phi_key, [f.phi for f in features], cap), _draw_fold(psi_key, psis, cap)
+        branches = [f.plain() for f in self._branches(features)]
+        cap = branches[0].cap
+        psis = [f.psi for f in branches if f.psi is not None]
+        return _draw_fold(phi_key, [f.phi for f in branches], cap), _draw_fold(psi_key, psis, cap)
 
-    def _joined_features(self, drawn, branches: list[Features], put_together: Callable, **changes) -> Features:
+    def _joined_features(
+        self, drawn: Drawn, branches: list[Features], put_together: Callable[[list[Columns]], Columns], **changes: Any
+    ) -> Features:
         """The branches' columns put together, and folded where they are too many."""
         cap = branches[0].cap
         phi = _folded(drawn[0], put_together([f.phi for f in branches]), cap)
@@ -135,7 +151,7 @@ class _FanIn(Layer):
         psi = _folded(drawn[1], put_together(_all_psi(branches)), cap) if some else None
         return replace(branches[0], phi=phi, psi=psi, **changes)
 
-    def _joined(self, states: list[State], **changes) -> State:
+    def _joined(self, states: list[State], **changes: Any) -> State:
         # on the levels outside, the joint branch has weights of its own only if no part of it is without
         weighted = tuple(map(all, zip(*(state.weighted[1:] for state in states), strict=True)))
         return replace(states[0], tape=states[-1].tape, weighted=weighted, after=type(self).__name__, **changes)
@@ -144,33 +160,28 @@ class _FanIn(Layer):
 class FanInSum(_FanIn):
     """The sum of the branches, which must agree in shape."""
 
-    def shape(self, shape, width):
+    def shape(self, shape: OneOrMore[Shape], width: int | None) -> Shape:
         branches = self._branches(shape)
-        sizes = [{branch[i] for branch in branches if i < len(branch)} - {None} for i in range(len(branches[0]))]
-        if len({len(branch) for branch in branches}) > 1 or any(len(size) > 1 for size in sizes):
-            raise ValueError(
-                f"FanInSum of branches of different shapes, {', '.join(map(str, branches))}. Make them equal."
-            )
-        return tuple(next(iter(size), None) for size in sizes)
+        self._check_equal(branches)
+        return Shape(next((size for size in sizes if size is not None), None) for sizes in zip(*branches, strict=True))
 
-    def propagate(self, state):
+    def propagate(self, state: OneOrMore[State]) -> State:
         states = self._branches(state)
         self._uncorrelated(states, gaussian=True)
-        *_, channels = self.shape([(*s.spatial, s.channels) for s in states], None)
-        return self._joined(states, nngp=sum(s.nngp for s in states), ntk=_joint_ntk(states, sum), channels=channels)
+        channels = self.shape(Branches(tuple(s.shape for s in states)), None).channels
+        return self._joined(states, nngp=_sum(s.nngp for s in states), ntk=_joint_ntk(states, _sum), channels=channels)
 
-    def features(self, drawn, features):
-        features = [f.plain() for f in features]
-        *_, channels = self.shape([(*f.spatial, f.channels) for f in features], None)
-        return self._joined_features(
-            drawn, features, lambda parts: join(*parts), **_joint_variance(features, sum), channels=channels
-        )
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Features:
+        branches = [f.plain() for f in self._branches(features)]
+        channels = self.shape(Branches(tuple(map(_shape, branches))), None).channels
+        variance = _joint_variance(branches, _sum)
+        return self._joined_features(drawn, branches, lambda parts: join(*parts), **variance, channels=channels)
 
-    def forward(self, params, x, key):
-        return sum(self._branches(x))
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Values:
+        return _sum(self._branches(x))
 
 
-def single_axis(axis):
+def single_axis(axis: int) -> int:
     """One axis."""
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise TypeError(f"FanInConcat joins along one axis, a whole number such as -1, not {axis!r}.")
@@ -191,49 +202,44 @@ class FanInConcat(_FanIn):
             )
         return axis - 1
 
-    def shape(self, shape, width):
+    def shape(self, shape: OneOrMore[Shape], width: int | None) -> Shape:
         branches = self._branches(shape)
         axis = self._axis(len(branches[0]) + 1)
-        sizes = [{b[i] for b in branches if i < len(b)} - {None} for i in range(len(branches[0])) if i != axis]
-        if len({len(branch) for branch in branches}) > 1 or any(len(size) > 1 for size in sizes):
-            raise ValueError(
-                f"FanInConcat of branches of different shapes, {', '.join(map(str, branches))}. Make them equal."
-            )
+        self._check_equal(branches, free=axis)
         joined = [branch[axis] for branch in branches]
-        total = None if None in joined else sum(joined)
-        return tuple(total if i == axis else size for i, size in enumerate(branches[0]))
+        known = [size for size in joined if size is not None]
+        total = sum(known) if len(known) == len(joined) else None
+        return Shape(total if i == axis else size for i, size in enumerate(branches[0]))
 
-    def propagate(self, state):
+    def propagate(self, state: OneOrMore[State]) -> State:
         states = self._branches(state)
         rank = len(states[0].spatial)
         axis = self._axis(rank + 2)
-        shape = self.shape([(*s.spatial, s.channels) for s in states], None)
+        shape = self.shape(Branches(tuple(s.shape for s in states)), None)
         along_channels = axis == rank
         self._uncorrelated(states, gaussian=not along_channels)
-        changes = {"spatial": tuple(shape[:-1]), "channels": shape[-1]}
         join = self._mix(states) if along_channels else _join_pixels(states, axis)
-        changes |= {"nngp": join([s.nngp for s in states]), "ntk": _joint_ntk(states, join)}
-        return self._joined(states, gaussian=not along_channels, **changes)
+        return self._joined(
+            states, nngp=join([s.nngp for s in states]), ntk=_joint_ntk(states, join), spatial=shape.spatial,
+            channels=shape.channels, gaussian=not along_channels,
+        )  # fmt: skip
 
-    def features(self, drawn, features):
-        features = [f.plain() for f in features]
-        rank = len(features[0].spatial)
+    def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Features:
+        branches = [f.plain() for f in self._branches(features)]
+        rank = len(branches[0].spatial)
         axis = self._axis(rank + 2)
-        shape = self.shape([(*f.spatial, f.channels) for f in features], None)
+        channels = self.shape(Branches(tuple(map(_shape, branches))), None).channels
         if axis < rank:
-            variance = _joint_variance(features, lambda parts: jnp.concatenate(parts, axis + 1))
+            variance = _joint_variance(branches, lambda parts: jnp.concatenate(list(parts), axis + 1))
             return self._joined_features(
-                drawn, features, lambda parts: _pixels_apart(parts, axis + 1), **variance, channels=shape[-1]
+                drawn, branches, lambda parts: _pixels_apart(parts, axis + 1), **variance, channels=channels
             )
-        shares = self._shares(features)
-        scaled = [
-            f.map(lambda columns, share=share: columns.scaled(share**0.5))
-            for f, share in zip(features, shares, strict=True)
-        ]
-        variance = _joint_variance(features, self._mix(features))
-        return self._joined_features(drawn, scaled, lambda parts: join(*parts), **variance, channels=shape[-1])
+        shares = self._shares(branches)
+        scaled = [f.map(partial(Columns.scaled, factor=share**0.5)) for f, share in zip(branches, shares, strict=True)]
+        variance = _joint_variance(branches, self._mix(branches))
+        return self._joined_features(drawn, scaled, lambda parts: join(*parts), **variance, channels=channels)
 
-    def _shares(self, states: list) -> list[float]:
+    def _shares(self, states: Sequence[State | Features]) -> list[float]:
         """How much of all channels each branch has: by its width, or equally where none was said."""
         given = [s.channels for s in states]
         if None in given and any(given):
@@ -244,30 +250,56 @@ class FanInConcat(_FanIn):
         widths = [width or 1 for width in given]
         return [width / sum(widths) for width in widths]
 
-    def _mix(self, states: list) -> Callable:
+    def _mix(self, states: Sequence[State | Features]) -> Sum:
         """The mean over the channels of all branches."""
         shares = self._shares(states)
-        return lambda kernels: sum(share * kernel for share, kernel in zip(shares, kernels, strict=True))
+        return lambda kernels: _sum(share * kernel for share, kernel in zip(shares, kernels, strict=True))
 
-    def forward(self, params, x, key):
-        return jnp.concatenate(self._branches(x), axis=self._axis(x[0].ndim) + 1)
-
-
-def _last(state: State | list) -> State:
-    return _last(state[-1]) if isinstance(state, list) else state
+    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Values:
+        branches = self._branches(x)
+        return jnp.concatenate(branches, axis=self._axis(branches[0].ndim) + 1)
 
 
-def _joint_ntk(states: list[State], join: Callable) -> Array | None:
+def _sum(arrays: Iterable[Array]) -> Array:
+    """The sum of one array or more."""
+    first, *others = arrays
+    return sum(others, first)
+
+
+def _shape(features: Features) -> Shape:
+    return Shape((*features.spatial, features.channels))
+
+
+def _fan_out(state: OneOrMore[State]) -> OneOrMore[State]:
+    """The state, noting that no weights came since."""
+    if isinstance(state, Branches):
+        return Branches(tuple(_fan_out(branch) for branch in state))
+    return replace(state, weighted=(False, *state.weighted))
+
+
+def _last(state: OneOrMore[State]) -> State:
+    return _last(state[-1]) if isinstance(state, Branches) else state
+
+
+def _with_tape(state: OneOrMore[State], tape: Tape) -> OneOrMore[State]:
+    """The state with another tape; of several branches, the last has it."""
+    if isinstance(state, Branches):
+        return Branches((*state.items[:-1], _with_tape(state[-1], tape)))
+    return replace(state, tape=tape)
+
+
+def _joint_ntk(states: list[State], join: Sum) -> Array | None:
     """The joint NTK, that of a branch without weights being 0."""
     if all(state.ntk is None for state in states):
         return None
     return join([jnp.zeros_like(state.nngp) if state.ntk is None else state.ntk for state in states])
 
 
-def _join_pixels(states: list[State], axis: int) -> Callable:
+def _join_pixels(states: list[State], axis: int) -> Sum:
     """Kernels side by side along a spatial axis; between pixels of different branches the covariance is 0."""
 
-    def join(kernels):
+    def join(kernels: Iterable[Array]) -> Array:
+        kernels = list(kernels)
         axes = states[0].pixel_axes(kernels[0])[axis]
         if len(axes) == 1:
             return jnp.concatenate(kernels, axes[0])
@@ -283,7 +315,7 @@ def _join_pixels(states: list[State], axis: int) -> Callable:
     return join
 
 
-def _zeros(kernel, other, axis):
+def _zeros(kernel: Array, other: Array, axis: int) -> Array:
     shape = list(kernel.shape)
     shape[axis] = other.shape[axis]
     return jnp.zeros(shape, kernel.dtype)
@@ -297,21 +329,19 @@ def _all_psi(branches: list[Features]) -> list[Columns]:
     return [f.phi.map(lambda x: x[..., :0]) if f.psi is None else f.psi for f in branches]
 
 
-def _joint_variance(branches: list[Features], combine: Callable) -> dict[str, Array | None]:
+def _joint_variance(branches: list[Features], combine: Sum) -> dict[str, Array | None]:
     """What is known of the variance after branches met, from how variances combine."""
-    variances, added = [f.variance for f in branches], [f.added for f in branches]
-    if not all(variance is not None for variance in variances):
-        variances = []
-    if all(part is None for part in added):
-        added = []
-    filled = [jnp.zeros_like(f.total_variance()) if f.added is None else f.added for f in branches] if added else []
-    return {"variance": combine(variances) if variances else None, "added": combine(filled) if filled else None}
+    variances = [f.variance for f in branches if f.variance is not None]
+    added = None
+    if any(f.added is not None for f in branches):
+        added = combine([jnp.zeros_like(f.total_variance()) if f.added is None else f.added for f in branches])
+    return {"variance": combine(variances) if len(variances) == len(branches) else None, "added": added}
 
 
 def _pixels_apart(parts: list[Columns], axis: int) -> Columns:
     """Pixels side by side along an axis, those of different branches in different columns."""
 
-    def placed(arrays):
+    def placed(arrays: list[Array]) -> Array:
         total, before, rows = sum(x.shape[-1] for x in arrays), 0, []
         for x in arrays:
             rows.append(jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, total - before - x.shape[-1])]))

@@ -13,50 +13,58 @@ which one matrix product of all pixels of all inputs leaves them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ..numerics import ULPS
+from .shapes import Shape
 
 STATIC = {"static": True}  # not traced: part of what JAX compiles for
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Tape:
+class Context(NamedTuple):
+    """What a call wants: the same before every layer, but for `keep_pairs`, which each network sets for its layers."""
+
+    wants_ntk: bool
+    with_itself: bool  # whether every input is paired with itself alone, which finds the variances; else all with all
+    keep_pairs: bool = False  # whether the layers after the present one need pairs of different pixels
+    ulps: float = ULPS  # the rounding error of a cosine, in machine epsilons
+
+
+class Tape(eqx.Module):
     """The variances before each activation, of both inputs of every pair.
 
-    While `recording`, an input's own variances are added at the end; otherwise `position` moves along what was recorded.
+    Where inputs are paired with themselves they are added at the end; otherwise `position` moves along them.
     """
 
-    entries: tuple[tuple[Array, Array], ...] = ()
-    recording: bool = field(default=True, metadata=STATIC)
-    position: int = field(default=0, metadata=STATIC)
+    entries: tuple[tuple[Float[Array, "..."], Float[Array, "..."]], ...] = ()
+    position: int = eqx.field(default=0, static=True)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class State:
+class State(eqx.Module):
     """The covariances of a batch of pairs after some layer; see the module."""
 
-    nngp: Array
-    ntk: Array | None  # None: not asked for, or 0, as no weights have come yet
+    nngp: Float[Array, "*pairs"]
+    ntk: Float[Array, "*pairs"] | None  # None: not wanted, or 0, as no weights have come yet
     tape: Tape
-    wants_ntk: bool = field(metadata=STATIC)
-    spatial: tuple[int, ...] = field(metadata=STATIC)  # the sizes of the spatial axes
-    channels: int | None = field(metadata=STATIC)  # of the input or a layer with `width=`; None: not said
-    pairs: bool = field(metadata=STATIC)  # whether every pixel of one input is paired with every pixel of the other
-    keep_pairs: bool = field(default=False, metadata=STATIC)  # whether what follows the present layer needs them
-    gaussian: bool = field(default=False, metadata=STATIC)  # whether the values are Gaussian, as an activation requires
-    weighted: tuple[bool, ...] = field(
-        default=(), metadata=STATIC
+    context: Context = eqx.field(static=True)
+    spatial: tuple[int, ...] = eqx.field(static=True)  # the sizes of the spatial axes
+    channels: int | None = eqx.field(static=True)  # of the input or a layer with `width=`; None: not said
+    pairs: bool = eqx.field(static=True)  # whether every pixel of one input is paired with every pixel of the other
+    gaussian: bool = eqx.field(default=False, static=True)  # whether the values are Gaussian, as an activation requires
+    weighted: tuple[bool, ...] = eqx.field(
+        default=(), static=True
     )  # whether weights came since each FanOut, last first
-    after: str = field(default="the input", metadata=STATIC)  # the last layer, for messages
-    ulps: float = field(default=ULPS, metadata=STATIC)  # the rounding error of a cosine, in machine epsilons
+    after: str = eqx.field(default="the input", static=True)  # the last layer, for messages
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the values whose covariances these are."""
+        return Shape((*self.spatial, self.channels))
 
     def map(self, fn: Callable[[Array], Array], **changes: Any) -> "State":
         """Apply the same linear map to both kernels."""
@@ -77,10 +85,10 @@ class State:
         last = range(x.ndim - len(self.spatial), x.ndim)
         return [(1 + i, axis) if self.pairs else (axis,) for i, axis in enumerate(last)]
 
-    def variances(self) -> tuple["State", Array, Array]:
+    def variances(self) -> tuple["State", Float[Array, "..."], Float[Array, "..."]]:
         """The variances of both inputs, and the state with its tape moved on."""
         tape = self.tape
-        if not tape.recording:
+        if not self.context.with_itself:
             return replace(self, tape=replace(tape, position=tape.position + 1)), *tape.entries[tape.position]
         own = jnp.maximum(self._equal_pixels(self.nngp) if self.pairs else self.nngp, 0)
         return replace(self, tape=replace(tape, entries=(*tape.entries, (own, own)))), own, own

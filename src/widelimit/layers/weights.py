@@ -8,47 +8,49 @@ Theta <- fan_in K_before + 1 (with a bias) + W_std^2 Theta.
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod, sqrt
-from typing import Any
+from typing import cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from ..numerics.checks import check_int, check_number, check_optional_number
 from ..sketches import Columns, Features, direct_sum, join, kept
 from ..storage.module import parameter
-from .base import WRONG_PARAMETERS, Layer, spatial_rank
-from .paired_windows import common_window_sum, fast_window_sum, fits, runs_on_gpu
+from .base import WRONG_PARAMETERS, Drawn, Layer, Parameters, Scalar, Values, check_spatial_rank
+from .shapes import Shape
 from .state import State
-from .windows import check_padding, pad_axes, per_axis, window_count
+from .windows import as_tuple, check_padding, common_window_sum, pad_axes, per_axis, window_count
 
 
-def optional_width(width):
+def check_optional_width(width: int | None) -> int | None:
     """A number of channels, or None."""
     return None if width is None else check_int("width", width, least=1)
 
 
-def scales(s):
-    """How many times wider than they count the layers before and after are; only the standard parameterisation minds."""
+def scales(s: Sequence[int]) -> tuple[int, int]:
+    """Width multipliers of the layer before and after. Only the standard parameterisation uses them."""
     if not (isinstance(s, tuple | list) and len(s) == 2):
         raise ValueError(f"s is a pair of whole numbers, such as (1, 1), not {s!r}.")
-    return tuple(check_int("s", part, least=1) for part in s)
+    before, after = s
+    return check_int("s", before, least=1), check_int("s", after, least=1)
 
 
 class _Weights(Layer):
-    """What Dense and Conv share: everything but which pixels are combined."""
+    """Base of Dense and Conv. Subclasses say only which pixels a weight combines."""
 
-    W_std: eqx.AbstractVar[float]
-    b_std: eqx.AbstractVar[float | None]
+    W_std: eqx.AbstractVar[Scalar]
+    b_std: eqx.AbstractVar[Scalar | None]
     width: eqx.AbstractVar[int | None]
     parameterization: eqx.AbstractVar[str]
     s: eqx.AbstractVar[tuple[int, int]]
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         name = type(self).__name__
         if self.parameterization not in ("ntk", "standard"):
             raise ValueError(f"{name} has the parameterization 'ntk' or 'standard', not {self.parameterization!r}.")
@@ -82,28 +84,33 @@ class _Weights(Layer):
     def weight_shape(self) -> tuple[int, ...]:
         """The leading shape of W."""
 
+    @abstractmethod
+    def shape(self, shape: Shape, width: int | None) -> Shape: ...
+
     def propagate(self, state: State) -> State:
-        combined = state.map(lambda x: self.combine(x, state))
-        nngp, ntk = self._rescaled(combined)
-        spatial = tuple(self.shape((*state.spatial, state.channels), None)[:-1])
+        return self.scale(state.map(lambda x: self.combine(x, state)))
+
+    def scale(self, combined: State) -> State:
+        """The state after the layer, given that before it with the pixels of its kernels combined."""
+        nngp, ntk = self._scaled(combined)
         return replace(
             combined,
             nngp=nngp,
             ntk=ntk,
-            spatial=spatial,
+            spatial=self.shape(combined.shape, None).spatial,
             channels=self.width,
             gaussian=True,
-            weighted=(True,) * len(state.weighted),
+            weighted=(True,) * len(combined.weighted),
             after=type(self).__name__,
         )
 
-    def _rescaled(self, combined: State) -> tuple[Array, Array | None]:
+    def _scaled(self, combined: State) -> tuple[Array, Array | None]:
         """The new kernels from those whose pixels are combined."""
         scale = self.W_std**2 / self.filter_size()
         nngp = scale * combined.nngp
         if self.b_std is not None:
             nngp = nngp + self.b_std**2
-        if not combined.wants_ntk:
+        if not combined.context.wants_ntk:
             return nngp, None
         ntk = nngp if self.parameterization == "ntk" else self._own_gradients(combined)
         return nngp, ntk if combined.ntk is None else ntk + scale * combined.ntk
@@ -117,7 +124,7 @@ class _Weights(Layer):
         own = before.channels / self.s[0] * before.nngp
         return own if self.b_std is None else own + 1
 
-    def sketch(self, key, features: Features):
+    def sketch(self, key: PRNGKeyArray, features: Features) -> Drawn:
         key1, key2 = jax.random.split(key)
         parts, cap = self.filter_size(), features.cap
         features = features if self._shares(features) else features.plain()
@@ -125,7 +132,7 @@ class _Weights(Layer):
         whole_patches = features.sketch.takes_whole_patches() and features.affords(parts * features.phi.count)
         return direct_sum(key1, features.phi, parts, None if whole_patches else cap), psi
 
-    def features(self, drawn, features: Features) -> Features:
+    def features(self, drawn: Drawn, features: Features) -> Features:
         sum_phi, sum_psi = drawn
         sharing = self._shares(features)
         features = features if sharing else features.plain()
@@ -147,7 +154,7 @@ class _Weights(Layer):
             psi = join(*parts)
         bias = 0 if self.b_std is None else self.b_std**2
 
-        def summed(variance):
+        def sum_over_patch(variance: Array) -> Array:
             first, *others = self.patches(variance[..., None])
             return sum(others, first)[..., 0] * scale**2
 
@@ -156,8 +163,8 @@ class _Weights(Layer):
             phi=phi,
             psi=psi,
             shared=shared,
-            variance=None if features.variance is None else summed(features.variance) + bias,
-            added=None if features.added is None else summed(features.added),
+            variance=None if features.variance is None else sum_over_patch(features.variance) + bias,
+            added=None if features.added is None else sum_over_patch(features.added),
             channels=self.width,
         )
 
@@ -174,9 +181,9 @@ class _Weights(Layer):
         own = before.scaled(sqrt((channels or 1) / self.s[0]))
         return [own] if self.b_std is None else [_constant(own, 1.0), own]
 
-    def draw(self, key, shape, width):
+    def draw(self, key: PRNGKeyArray, shape: Shape, width: int) -> Parameters:
         key_w, key_b = jax.random.split(key)
-        inputs, outputs = shape[-1], self.width or width
+        inputs, outputs = cast(int, shape.channels), self.width or width
         standard = self.parameterization == "standard"
         scale = self.W_std * sqrt(self.s[0] / (inputs * self.filter_size())) if standard else 1.0
         params = {"W": scale * jax.random.normal(key_w, (*self.weight_shape(), inputs, outputs))}
@@ -184,7 +191,7 @@ class _Weights(Layer):
             params["b"] = (self.b_std if standard else 1.0) * jax.random.normal(key_b, (outputs,))
         return params
 
-    def forward(self, params, x, key):
+    def forward(self, params: Parameters, x: Values, key: PRNGKeyArray | None) -> Values:
         if not (isinstance(params, dict) and "W" in params and (self.b_std is None or "b" in params)):
             raise ValueError(WRONG_PARAMETERS)
         W = params["W"].astype(x.dtype)
@@ -197,13 +204,13 @@ class _Weights(Layer):
         return y if self.b_std is None else _plus(y, params["b"], self.b_std)
 
 
-def _plus(y: Array, bias: Array, scale: Any = 1) -> Array:
+def _plus(y: Array, bias: Array, scale: Scalar = 1.0) -> Array:
     """y + scale bias, in float32 at least: the gradient of a bias is a sum over all rows and pixels."""
     wide = jnp.promote_types(y.dtype, jnp.float32)
     return (y.astype(wide) + scale * bias.astype(wide)).astype(y.dtype)
 
 
-def _constant(columns: Columns, value: Any) -> Columns:
+def _constant(columns: Columns, value: Scalar) -> Columns:
     """One column of a number."""
     x = columns.kept if columns.kept.shape[-1] else columns.mixed
     return kept(jnp.full_like(x[..., :1], value))
@@ -217,28 +224,28 @@ class Dense(_Weights):
     "standard", where the NTK counts a layer's inputs, over the first of the pair `s`.
     """
 
-    W_std: float = parameter(default=1.0)
-    b_std: float | None = parameter(default=None)
-    width: int | None = eqx.field(default=None, static=True, kw_only=True, converter=optional_width)
+    W_std: Scalar = parameter(default=1.0)
+    b_std: Scalar | None = parameter(default=None)
+    width: int | None = eqx.field(default=None, static=True, kw_only=True, converter=check_optional_width)
     parameterization: str = eqx.field(default="ntk", static=True, kw_only=True)
     s: tuple[int, int] = eqx.field(default=(1, 1), static=True, kw_only=True, converter=scales)
 
-    def shape(self, shape, width):
-        return (*shape[:-1], self.width or width)
+    def shape(self, shape: Shape, width: int | None) -> Shape:
+        return Shape((*shape.spatial, self.width or width))
 
-    def filter_size(self):
+    def filter_size(self) -> int:
         return 1
 
-    def weight_shape(self):
+    def weight_shape(self) -> tuple[int, ...]:
         return ()
 
-    def combine(self, x, state):
+    def combine(self, x: Array, state: State) -> Array:
         return x
 
-    def patches(self, x):
+    def patches(self, x: Array) -> list[Array]:
         return [x]
 
-    def linear(self, W, x):
+    def linear(self, W: Array, x: Array) -> Array:
         return x @ W
 
 
@@ -252,70 +259,69 @@ class Conv(_Weights):
     filter_shape: tuple[int, ...] = eqx.field(static=True)
     strides: tuple[int, ...] | None = eqx.field(static=True)
     padding: str = eqx.field(static=True)
-    W_std: float
-    b_std: float | None
+    W_std: Scalar
+    b_std: Scalar | None
     width: int | None = eqx.field(static=True)
     parameterization: str = eqx.field(static=True)
     s: tuple[int, int] = eqx.field(static=True)
 
     def __init__(
-        self, filter_shape, strides=None, padding="VALID", W_std=1.0, b_std=None, *, width=None, parameterization="ntk",
-        s=(1, 1),
+        self, filter_shape: int | Sequence[int], strides: int | Sequence[int] | None = None, padding: str = "VALID",
+        W_std: Scalar = 1.0, b_std: Scalar | None = None, *, width: int | None = None, parameterization: str = "ntk",
+        s: tuple[int, int] = (1, 1),
     ):  # fmt: skip
-        filter_shape = tuple(filter_shape) if np.ndim(filter_shape) else (filter_shape,)
-        if not 1 <= len(filter_shape) <= 3:
-            raise ValueError(
-                f"Conv works in 1, 2 or 3 dimensions, and filter_shape={filter_shape!r} has {len(filter_shape)}."
-            )
-        self.filter_shape = per_axis("filter_shape", tuple(filter_shape), len(filter_shape))
-        self.strides = None if strides is None else per_axis("strides", strides, len(filter_shape))
+        sizes = as_tuple(filter_shape)
+        if not 1 <= len(sizes) <= 3:
+            raise ValueError(f"Conv works in 1, 2 or 3 dimensions, and filter_shape={sizes!r} has {len(sizes)}.")
+        self.filter_shape = per_axis("filter_shape", sizes, len(sizes))
+        self.strides = None if strides is None else per_axis("strides", strides, len(sizes))
         check_padding(padding)
         self.padding = padding
         self.W_std, self.b_std = check_number(W_std), check_optional_number(b_std)
-        self.width, self.parameterization, self.s = optional_width(width), parameterization, scales(s)
+        self.width, self.parameterization, self.s = check_optional_width(width), parameterization, scales(s)
 
     @property
     def steps(self) -> tuple[int, ...]:
+        """The strides, along every axis."""
         return self.strides or (1,) * len(self.filter_shape)
 
     @property
     def windows(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+        """Sizes, strides and padding, as `windows.common_window_sum` takes them."""
         return self.filter_shape, self.steps, self.padding
 
-    def shape(self, shape, width):
-        spatial_rank(self, shape, len(self.filter_shape))
+    def shape(self, shape: Shape, width: int | None) -> Shape:
+        check_spatial_rank(self, shape, len(self.filter_shape))
         if self.padding != "SAME" and any(
-            size > length for size, length in zip(self.filter_shape, shape[:-1], strict=True)
+            size > length for size, length in zip(self.filter_shape, shape.spatial, strict=True)
         ):
             raise ValueError(
                 f"{self!r} is larger than its input of shape {shape}. Use a smaller filter or padding='SAME'."
             )
-        windows = zip(shape[:-1], self.filter_shape, self.steps, strict=True)
-        return (*(window_count(*window, self.padding) for window in windows), self.width or width)
+        windows = zip(shape.spatial, self.filter_shape, self.steps, strict=True)
+        return Shape((*(window_count(*window, self.padding) for window in windows), self.width or width))
 
-    def filter_size(self):
+    def filter_size(self) -> int:
         return prod(self.filter_shape)
 
-    def weight_shape(self):
+    def weight_shape(self) -> tuple[int, ...]:
         return self.filter_shape
 
-    def combine(self, x, state):
-        if state.pairs and runs_on_gpu() and fits(x, state.spatial, *self.windows):
-            return fast_window_sum(x)
+    def combine(self, x: Array, state: State) -> Array:
         return common_window_sum(x, state.pixel_axes(x), *self.windows)
 
-    def patches(self, x):
+    def patches(self, x: Array) -> list[Array]:
         rank = len(self.filter_shape)
-        counts = self.shape(x.shape[1:], None)[:-1]
+        counts = self.shape(Shape(x.shape[1:]), None).spatial
         x = pad_axes(x, tuple(range(1, rank + 1)), self.filter_shape, self.steps, self.padding)
 
-        def shifted(offset):
+        def shifted(offset: tuple[int, ...]) -> Array:
             places = zip(offset, counts, self.steps, strict=True)
             return x[:, *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places)]
 
         return [shifted(offset) for offset in np.ndindex(*self.filter_shape)]
 
-    def linear(self, W, x):
+    def linear(self, W: Array, x: Array) -> Array:
         rank = len(self.filter_shape)
         letters = "HWD"[:rank]
         x = pad_axes(x, tuple(range(1, rank + 1)), self.filter_shape, self.steps, self.padding)

@@ -1,10 +1,11 @@
 """Random features: how kernels are approximated in time linear in the number of inputs.
 
-`random_weights`, `powers` and `kinds` have the sketches that a feature map can be made of; `step` says what one is, and
-`linear_maps`, `tensors` and `hadamard` what they are made of.
+`features` says what travels and what a sketch is; `random_weights`, `powers` and `kinds` have the sketches that a feature
+map can be made of, and `linear_maps`, `tensors` and `hadamard` their parts.
 """
 
-from .columns import Columns, DirectSum, Features, Point, Widths, direct_sum, join, kept
+from .columns import Columns, DirectSum, direct_sum, join, kept
+from .features import Features, Point, Sketch, Widths
 from .hadamard import hadamard, hadamard_plain
 from .kinds import SKETCHES as SKETCHES
 from .kinds import Auto, Exact
@@ -12,7 +13,6 @@ from .kinds import as_sketch as as_sketch
 from .linear_maps import Product, Projection, draw_signs, fold, product, projection
 from .powers import Cosine, PolySketch, Powers
 from .random_weights import RandomWeights
-from .step import Sketch
 from .tensors import Maclaurin, Tree, maclaurin, tree
 
 __all__ = [

@@ -20,14 +20,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation
 from ..numerics import cosine, safe_sqrt
 from ..numerics.checks import check_int
-from .columns import kept
+from .columns import Columns, kept
+from .features import Drawn, Features, Sketch
 from .powers import Cosine, PolySketch, Powers, Series
 from .random_weights import RandomWeights
-from .step import Sketch
 from .tensors import tensor_columns
 
 
@@ -48,20 +49,20 @@ class Auto(Sketch):
 
     degree: int = eqx.field(default=8, static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_int("degree", self.degree, most=64)
 
     def takes_whole_patches(self) -> bool:
         return True
 
-    def draw(self, key, act, features):
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Drawn:
         kind = RandomWeights() if act.has_function else Powers(self.degree)
         few = tensor_columns(features.phi.count, 2) <= features.room // 2
         if act.part_count > 1 and few and _ends_by(act, self.degree):  # short inputs, of which most is exact
             kind = Powers(self.degree)
         return kind.draw(key, act, features)
 
-    def step(self, drawn, act, features):
+    def step(self, drawn: Drawn, act: Activation, features: Features) -> Features:
         kind = Powers(self.degree) if isinstance(drawn, Series) else RandomWeights()
         return kind.step(drawn, act, features)
 
@@ -75,10 +76,10 @@ class Exact(Sketch):
     def folds(self) -> bool:
         return False
 
-    def draw(self, key, act, features):
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Drawn:
         return ()
 
-    def step(self, drawn, act, features):
+    def step(self, drawn: Drawn, act: Activation, features: Features) -> Features:
         features = features.plain()
         point, psi = features.point(), features.psi
         shape = point.std.shape
@@ -91,15 +92,15 @@ class Exact(Sketch):
             c = c * share[:, None] * share[None, :]
         pair = std[:, None], std[None, :], c
 
-        def factored(matrix):
+        def factor(matrix: Array) -> Columns:
             values, vectors = jnp.linalg.eigh((matrix + matrix.T) / 2)
             return kept((vectors * safe_sqrt(values)).reshape(*shape, -1))
 
-        phi = factored(act.k(*pair))
+        phi = factor(act.k(*pair))
         if psi is None:
             return replace(features, phi=phi)
         rows = psi.all().reshape(len(std), -1)
-        psi = factored(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
+        psi = factor(jnp.matmul(rows, rows.T, precision="highest") * act.k_slope(*pair))
         return replace(features, phi=phi, psi=psi)
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from scipy import special
 
 from ..numerics import product_precision
 from .hadamard import hadamard, padded
+
+T = TypeVar("T")
 
 _LANES = 128
 _DENSE = 64  # inputs below this take dense orthogonal matrices: the rows of a padded Hadamard matrix repeat there
@@ -27,13 +29,15 @@ class Projection(eqx.Module):
     which GPUs multiply by faster than they move numbers about.
     """
 
-    matrix: Array | None  # (inputs, outputs), or with zeros at its end (inputs, padded)
-    signs: Array | None  # (blocks, rounds, padded inputs)
-    radii: Array | None  # (outputs,)
+    matrix: Float[Array, "inputs padded"] | None  # with zeros at its end where outputs are fewer
+    signs: Int8[Array, "blocks rounds padded_inputs"] | None
+    radii: Float[Array, "outputs"] | None
     inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
 
-    def __call__(self, x: Array, dtype: Any = None) -> Array:
+    def __call__(
+        self, x: Float[Array, "*points inputs"], dtype: np.dtype | None = None
+    ) -> Float[Array, "*points outputs"]:
         """The last axis projected; `dtype` is that of the result, where it is not that of x."""
         dtype = x.dtype if dtype is None else dtype
         if self.signs is None:
@@ -99,7 +103,7 @@ def _orthogonal(normals: Array) -> Array:
     In place of `jnp.linalg.qr`, several of which in one compiled program wait for each other for ever on two cores.
     """
 
-    def step(q, i):
+    def step(q: Array, i: Array) -> tuple[Array, None]:
         v = jnp.take(normals, i, axis=-1)
         for _ in range(2):
             v = v - jnp.einsum(
@@ -134,18 +138,20 @@ def product(key: PRNGKeyArray, first: int, second: int, outputs: int, rounds: in
     return Product(projection(key1, first, outputs), projection(key2, second, outputs, rounds))
 
 
-def several(draw: Callable[[PRNGKeyArray], Any], key: PRNGKeyArray, count: int) -> list[Any]:
+def several(draw: Callable[[PRNGKeyArray], T], key: PRNGKeyArray, count: int) -> list[T]:
     """`count` independent draws, in one go: a program of many small draws takes long to compile."""
     drawn = jax.vmap(draw)(jax.random.split(key, count))
     return [jax.tree.map(partial(lambda i, leaf: leaf[i], i), drawn) for i in range(count)]
 
 
-def draw_signs(key: PRNGKeyArray, *shape: int) -> Array:
+def draw_signs(key: PRNGKeyArray, *shape: int) -> Int8[Array, "..."]:
     """Random signs, for `fold`."""
     return jax.random.rademacher(key, shape, jnp.int8)
 
 
-def fold(signs: Array, x: Array, columns: int) -> Array:
+def fold(
+    signs: Int8[Array, " inputs"], x: Float[Array, "*points inputs"], columns: int
+) -> Float[Array, "*points columns"]:
     """The last axis of x cut into pieces of `columns`, added with random signs: a CountSketch of a direct sum.
 
     The products of the results have those of x as their mean, and an error like that of a projection.

@@ -1,30 +1,32 @@
 """Kinds that go by powers of x: the series of a kernel, cut off."""
 
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..activations import Activation
 from ..numerics.checks import check_int
 from .columns import Columns
+from .features import Features, Sketch
 from .linear_maps import Projection, product, projection
 from .series import coefficients, shares, slope_coefficients, tabulated
-from .step import Sketch, Slope, slope_step
+from .step import Slope, slope_step
 from .tensors import Maclaurin, Tree, exact_degrees, maclaurin, tensor_columns, tree
 
 _EXACT = 4  # degrees, at most, of which every monomial is a column
 
 
 class Series(eqx.Module):
-    """The draws of a kind that goes by powers: their sketches, the last compression, the slope, a table of r_l."""
+    """The random numbers of a kind that goes by powers: sketches, last compression, slope, and a table of r_l."""
 
     powers: Maclaurin | Tree
     last: tuple[Projection, Projection | None] | None
     slope: Slope | None
-    table: Any
+    table: Float[Array, "radii degrees"] | None
 
 
 class Powers(Sketch):
@@ -38,12 +40,12 @@ class Powers(Sketch):
     degree: int = eqx.field(default=8, static=True)
     complex_signs: bool = eqx.field(default=True, static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_int("degree", self.degree, most=64)
         if not isinstance(self.complex_signs, bool):
             raise TypeError(f"complex_signs is True or False, not {self.complex_signs!r}.")
 
-    def draw(self, key, act, features):
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Series:
         key1, key2 = jax.random.split(key)
         features = features.plain()
         psi, room, grows = features.psi, features.room, features.widths.grows
@@ -56,21 +58,21 @@ class Powers(Sketch):
         rest = powers.count - 1
         return Series(powers, None, None if psi is None else slope_step(key2, psi, max(rest, 1), room, grows), table)
 
-    def step(self, drawn, act, features):
+    def step(self, drawn: Series, act: Activation, features: Features) -> Features:
         features = features.plain()
         point, psi = features.point(), features.psi
         tensors = drawn.powers(point.direction)
 
-        def weighted(r):
+        def weighted(r: Array) -> list[Array]:
             return [(r[..., l] * _power(point.share, l))[..., None] * tensor for l, tensor in enumerate(tensors)]
 
-        few = drawn.powers.exact
+        few = cast(Maclaurin, drawn.powers).exact
         exact = weighted(coefficients(act, drawn.table, point.std, self.degree))
         phi = Columns(jnp.concatenate(exact[:few], -1), _stacked(exact[few:], point.direction))
-        if psi is None:
+        if psi is None or drawn.slope is None:
             return replace(features, phi=phi)
-        constant, *rest = weighted(slope_coefficients(act, drawn.table, point.std, self.degree))
-        rest = _stacked(rest, point.direction) if rest else jnp.zeros_like(point.direction[..., :1])
+        constant, *others = weighted(slope_coefficients(act, drawn.table, point.std, self.degree))
+        rest = _stacked(others, point.direction) if others else jnp.zeros_like(point.direction[..., :1])
         return replace(features, phi=phi, psi=drawn.slope.step(psi, constant[..., 0], rest))
 
 
@@ -97,13 +99,13 @@ class PolySketch(Sketch):
 
     degree: int = eqx.field(default=8, static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_int("degree", self.degree, most=64)
 
     def folds(self) -> bool:
         return False
 
-    def draw(self, key, act, features):
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Series:
         key1, key2, key3, key4 = jax.random.split(key, 4)
         features = features.plain()
         psi, room = features.psi, features.room
@@ -115,20 +117,21 @@ class PolySketch(Sketch):
             slope = Slope(product(key4, psi.count, room, room), None)
         return Series(powers, last, slope, tabulated(act, self.degree))
 
-    def step(self, drawn, act, features):
+    def step(self, drawn: Series, act: Activation, features: Features) -> Features:
         features = features.plain()
         point, psi = features.point(), features.psi
         tensors = drawn.powers(point.direction)
 
-        def compressed(last, r):
+        def compress(last: Projection, r: Array) -> Array:
             parts = [(r[..., l] * _power(point.share, l))[..., None] * tensor for l, tensor in enumerate(tensors)]
             return last(jnp.concatenate(parts, -1)) * last.outputs**-0.5
 
-        phi = compressed(drawn.last[0], coefficients(act, drawn.table, point.std, self.degree))
+        for_phi, for_psi = cast(tuple[Projection, Projection | None], drawn.last)
+        phi = compress(for_phi, coefficients(act, drawn.table, point.std, self.degree))
         nothing = jnp.zeros((*phi.shape[:-1], 0), phi.dtype)
-        if psi is None:
+        if psi is None or for_psi is None or drawn.slope is None:
             return replace(features, phi=Columns(nothing, phi))
-        dot = compressed(drawn.last[1], slope_coefficients(act, drawn.table, point.std, self.degree))
+        dot = compress(for_psi, slope_coefficients(act, drawn.table, point.std, self.degree))
         psi = Columns(nothing, drawn.slope.product(psi.all(), dot))
         return replace(features, phi=Columns(nothing, phi), psi=psi)
 

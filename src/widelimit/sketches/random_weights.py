@@ -1,23 +1,25 @@
 """Random weights: f(W x) and f'(W x) less what is known of them exactly."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from ..activations import Activation
 from ..activations.hermite import derivative_coefficients, hermite
 from ..numerics import safe_divide, safe_sqrt
 from ..numerics.checks import check_int
-from .columns import Columns, Features
+from .columns import Columns
+from .features import Features, Sketch
 from .linear_maps import Projection, projection
-from .step import Sketch, Slope, slope_step
+from .step import Slope, slope_step
 from .tensors import tensor, tensor_columns
 
 _POWERS = 6  # of the mean direction that are taken out
@@ -32,7 +34,9 @@ class _Mean(NamedTuple):
 
 
 class _Weights(eqx.Module):
-    projection: Projection  # of a matrix of many inputs, the last output is that of the mean
+    """The random numbers of `RandomWeights`."""
+
+    projection: Projection  # where it is padded, its last output is the product with the mean direction
     mean: _Mean
     slope: Slope | None
     orders: int = eqx.field(static=True)
@@ -70,7 +74,7 @@ class RandomWeights(Sketch):
 
     orders: int | None = eqx.field(default=None, static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.orders is not None:
             check_int("orders", self.orders, most=3)
 
@@ -83,7 +87,7 @@ class RandomWeights(Sketch):
             return 1
         return wanted if wanted < 3 or tensor_columns(inputs, 2) <= room // 4 else 2
 
-    def draw(self, key, act, features):
+    def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> _Weights:
         weight_key, slope_key = jax.random.split(key)
         inputs, room, grows = features.phi.count, features.room, features.widths.grows
         orders = self._orders(inputs, room, grows)
@@ -94,9 +98,9 @@ class RandomWeights(Sketch):
         mean = self._mean(weights, act, features)
         weights = weights.with_output(mean.vector) if weights.padded else weights
         slope = None
-        if features.wants_ntk and features.psi is not None:
+        psi = features.plain().psi
+        if features.wants_ntk and psi is not None:
             rest = (inputs if orders > 1 else 0) + sum(counts)
-            psi = features.plain().psi
             slope = slope_step(slope_key, psi, rest, room, grows, rounds=2 if orders > 1 else 1)
         return _Weights(weights, mean, slope, orders, counts)
 
@@ -116,18 +120,18 @@ class RandomWeights(Sketch):
         profile = jnp.where(size > 0, safe_divide(profile, size), first)
         return _Mean(vector, weights(vector), profile)
 
-    def step(self, drawn, act, features):
+    def step(self, drawn: _Weights, act: Activation, features: Features) -> Features:
         point = _seen_from_mean(drawn, features)
         phi, linear = _activated(drawn, act, features, point)
-        if drawn.slope is None:
+        psi, all_psi = features.psi, features.plain().psi
+        if drawn.slope is None or psi is None or all_psi is None:
             return replace(features, phi=phi)
         constant, rest = _slopes(drawn, act, features, point)
-        merged = features.widths.grows and act.continuous and features.shared is not None and drawn.orders > 1
-        psi = features.plain().psi
-        if not merged:
-            return replace(features, phi=phi, psi=drawn.slope.step(psi, constant, rest), shared=None)
+        merged = features.widths.grows and act.continuous and drawn.orders > 1
+        if not merged or features.shared is None:
+            return replace(features, phi=phi, psi=drawn.slope.step(all_psi, constant, rest), shared=None)
         # linear columns of phi go by the same factor as the NTK's: what they share, they go on sharing
-        psi = Columns(features.psi.scaled(constant).all(), drawn.slope.product(psi.all(), rest))
+        psi = Columns(psi.scaled(constant).all(), drawn.slope.product(all_psi.all(), rest))
         new = jnp.zeros(phi.mixed.shape[-1] - linear, features.shared.dtype)
         return replace(features, phi=phi, psi=psi, shared=jnp.concatenate([features.shared, new]))
 
@@ -202,7 +206,7 @@ class _Terms(NamedTuple):
 
     constant: Array | None = None  # Hermite coefficients of the function of W u, for every point
     linear: Array | None = None
-    shape: Any = None  # Hermite coefficients of what multiplies W y
+    shape: Array | None = None  # Hermite coefficients of what multiplies W y
     quadratic: Array | None = None
 
 
@@ -213,7 +217,7 @@ def _rest(drawn: _Weights, point: _Point, values: list[Array], terms: list[_Term
         value, tau = value[..., :count], point.tau[..., :count]
         if term.constant is not None:
             value = value - _combined(term.constant, polynomials[:, :count])
-        if term.linear is not None:
+        if term.linear is not None and term.shape is not None:
             value = value - term.linear[..., None] * tau * (term.shape @ polynomials[:, :count])
         if term.quadratic is not None:
             value = value - term.quadratic[..., None] * (tau**2 - point.spread[..., None]) / sqrt(2)
@@ -227,7 +231,7 @@ def _combined(coefficients: Array, columns: Array) -> Array:
     return sum(terms[1:], terms[0])
 
 
-def _polynomials(drawn: _Weights, dtype: Any) -> Array:
+def _polynomials(drawn: _Weights, dtype: np.dtype) -> Array:
     """h_0 .. of W u, (degrees, weights)."""
     return jnp.stack(hermite(_POWERS, drawn.mean.weights.astype(dtype)))
 
@@ -256,7 +260,7 @@ def _without_mean(columns: Columns, vector: Array) -> Columns:
     return Columns(left[..., :few], left[..., few:])
 
 
-def _part_signs(act: Activation, dtype: Any) -> list[Array]:
+def _part_signs(act: Activation, dtype: np.dtype) -> list[Array]:
     """Which Hermite coefficients of the derivative each part has, with which sign; all, for one function."""
     if act.part_count == 1:
         return [jnp.ones(_POWERS + 1, dtype)]
@@ -265,7 +269,7 @@ def _part_signs(act: Activation, dtype: Any) -> list[Array]:
     return [safe_divide(derivative_coefficients(r, one), whole_slope) for r in act.part_r(one, _POWERS + 1)]
 
 
-def _slope_signs(act: Activation, dtype: Any) -> list[Array]:
+def _slope_signs(act: Activation, dtype: np.dtype) -> list[Array]:
     """The same of the parts of the slope kernel."""
     if act.part_count == 1:
         return [jnp.ones(_POWERS + 1, dtype)]
@@ -274,7 +278,7 @@ def _slope_signs(act: Activation, dtype: Any) -> list[Array]:
     return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
 
 
-def _smoothed(fn, point: _Point) -> list[Array]:
+def _smoothed(fn: Callable[[Array], tuple[Array, ...]], point: _Point) -> list[Array]:
     """E[fn(share t + sqrt(1 - share^2) n)] over normal n: what a mask of its own makes of an activation."""
     t, share = point.t, point.share
     if share is None:
@@ -283,7 +287,7 @@ def _smoothed(fn, point: _Point) -> list[Array]:
     share = share[..., None]
     other = safe_sqrt(1 - share**2)
 
-    def add(total, rule):
+    def add(total: list[Array], rule: tuple[Array, Array]) -> tuple[list[Array], None]:
         node, weight = rule
         return [part + weight * value for part, value in zip(total, fn(share * t + node * other), strict=True)], None
 

@@ -1,11 +1,11 @@
 """The coefficients of a truncated series, its missing part made up for."""
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ..activations import Activation
 from ..activations.hermite import derivative_coefficients
@@ -14,7 +14,7 @@ from ..numerics import safe_sqrt
 _RADII = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 97))
 
 
-def tabulated(act: Activation, degree: int) -> Any:
+def tabulated(act: Activation, degree: int) -> Float[Array, "radii degrees"] | None:
     """For an activation known by its kernel alone: its coefficients, over sqrt(k(a, a, 1)), at many radii; else None.
 
     They are fitted, which takes concrete numbers; between the radii they are interpolated.
@@ -28,7 +28,7 @@ def tabulated(act: Activation, degree: int) -> Any:
         return jnp.asarray(np.asarray(r / jnp.maximum(whole, 1e-300)[:, None], np.float32))
 
 
-def _r(act: Activation, table: Any, std: Array, degree: int) -> Array:
+def _r(act: Activation, table: Array | None, std: Array, degree: int) -> Array:
     if table is None:
         return act.r(std, degree)
     place = jnp.log(jnp.clip(std, _RADII[0], _RADII[-1]))
@@ -37,7 +37,9 @@ def _r(act: Activation, table: Any, std: Array, degree: int) -> Array:
     return safe_sqrt(act.k(std, std, jnp.ones_like(std)))[..., None] * jnp.stack(shares, -1)
 
 
-def coefficients(act: Activation, table: Any, std: Array, degree: int) -> Array:
+def coefficients(
+    act: Activation, table: Array | None, std: Float[Array, "*points"], degree: int
+) -> Float[Array, "*points degrees"]:
     """r_0 .. r_degree, with what is missing in E[f(a t)^2] added to the last even and the last odd degree.
 
     The features then have the right length, and at c = -1 the right product: half the sum and half the difference of
@@ -46,13 +48,13 @@ def coefficients(act: Activation, table: Any, std: Array, degree: int) -> Array:
     return _compensated(_r(act, table, std, degree), act.k, std)
 
 
-def slope_coefficients(act: Activation, table: Any, std: Array, degree: int) -> Array:
+def slope_coefficients(act: Activation, table: Array | None, std: Array, degree: int) -> Array:
     """The same of the derivative."""
     r = act.r_slope(std, degree) if table is None else derivative_coefficients(_r(act, table, std, degree + 1), std)
     return _compensated(r, act.k_slope, std)
 
 
-def shares(act: Activation, table: Any, degree: int, slope: bool) -> np.ndarray:
+def shares(act: Activation, table: Array | None, degree: int, slope: bool) -> np.ndarray:
     """How much of k(1, 1, 1), and with `slope` of k_slope too, each degree has."""
     with jax.ensure_compile_time_eval():
         one = jnp.ones(())
@@ -63,7 +65,7 @@ def shares(act: Activation, table: Any, degree: int, slope: bool) -> np.ndarray:
     return sum(square / max(square.sum(), 1e-30) for square in squares)
 
 
-def _compensated(r: Array, k: Any, std: Array) -> Array:
+def _compensated(r: Array, k: Callable[[Array, Array, Array], Array], std: Array) -> Array:
     one = jnp.ones_like(std)
     same, opposite = k(std, std, one), k(std, std, -one)
     degree = r.shape[-1] - 1

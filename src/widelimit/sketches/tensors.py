@@ -143,7 +143,7 @@ def _variance(degree: int, complex_signs: bool) -> float:
 def exact_degrees(inputs: int, weights: np.ndarray, columns: int, complex_signs: bool, least: int, most: int) -> int:
     """How many degrees are best taken exactly, with `columns` in all and at most half of them for exact ones."""
 
-    def deviation(exact):
+    def deviation(exact: int) -> float:
         used = sum(tensor_columns(inputs, l) for l in range(least, exact))
         if 2 * used > columns:
             return inf

@@ -6,48 +6,75 @@ thread has a pair of inputs and one displacement, walks over all pixels p, and k
 registers: every covariance is read once, those of the last row of pixels twice, and every sum written once. Displacements go
 round at the borders of the second input, so that there are as many as pixels, and what lies beyond a border is left out.
 
-`common_window_sum` is the same by XLA: the definition, what other devices run, and what derivatives are taken of. The
+`plain_window_sum` is the same by XLA: the definition, what other devices run, and what derivatives are taken of. The
 language is Pallas with its backend Triton, which JAX means to replace; where it is gone, XLA takes over.
+
+`PairedConv` is the layer that sums so, and stands for a `Conv` in a rewritten network.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.util import find_spec
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
-from ..numerics import materialize
-from ..numerics.device import backend
-from .windows import window_sum
+from ...layers import Conv, Layer
+from ...layers.base import Parameters, Values
+from ...layers.shapes import Shape
+from ...layers.state import State
+from ...layers.windows import common_window_sum
 
 _SIDE = 3
 _LANES = 256  # displacements of pairs of inputs in work together, one for each thread
 _WIDEST = 32  # pixels of a row, three rows of which are kept in registers
 
-
-def common_window_sum(x: Array, axes: Sequence[tuple[int, ...]], sizes, strides, padding: str) -> Array:
-    """The sum over the windows of all spatial axes; `axes` has for each where it is in either input."""
-    for i, (both, size, stride) in enumerate(zip(axes, sizes, strides, strict=True)):
-        x = window_sum(x if i == 0 else materialize(x), both, size, stride, padding)
-    return x
+C = TypeVar("C")
 
 
-def runs_on_gpu() -> bool:
-    """Whether programs go to a GPU as a rule, and JAX has the language of ours, which it may drop some day.
+class Ref(Protocol):
+    """An array that a program reads or writes number by number."""
 
-    What is on another device all the same is summed by `common_window_sum`.
-    """
-    return backend() == "gpu" and find_spec("jax.experimental.pallas.triton") is not None
+    def __getitem__(self, index: Array | int) -> Array: ...
+
+    def __setitem__(self, index: Array, value: Array) -> None: ...
 
 
-def fits(x: Array, spatial: tuple[int, ...], sizes, strides, padding: str) -> bool:
+class PairedConv(Layer):
+    """A Conv that sums over pairs of pixels by `fast_window_sum`, and whatever does not fit that by itself."""
+
+    conv: Conv
+
+    @classmethod
+    def replace(cls, layers: Sequence[Layer]) -> "PairedConv | None":
+        """What stands for one layer, where it is a Conv whose windows are those of the program."""
+        (conv,) = layers
+        return cls(conv) if type(conv) is Conv and _windows_fit(*conv.windows) else None
+
+    def shape(self, shape: Shape, width: int | None) -> Shape:
+        return self.conv.shape(shape, width)
+
+    def propagate(self, state: State) -> State:
+        return self.conv.scale(state.map(lambda x: self._combine(x, state)))
+
+    def _combine(self, x: Array, state: State) -> Array:
+        if state.pairs and fits(x, state.spatial):
+            return fast_window_sum(x)
+        return self.conv.combine(x, state)
+
+    def forward(self, params: Parameters, x: Values, key: PRNGKeyArray | None) -> Values:
+        return self.conv.forward(params, x, key)
+
+
+def _windows_fit(sizes: tuple[int, ...], strides: tuple[int, ...], padding: str) -> bool:
+    return padding == "SAME" and sizes == (_SIDE, _SIDE) and set(strides) == {1}
+
+
+def fits(x: Array, spatial: tuple[int, ...]) -> bool:
     """Whether `fast_window_sum` can take covariances of pixels of two inputs, (n, h, w, ..., h, w)."""
-    plain = padding == "SAME" and tuple(sizes) == (_SIDE, _SIDE) and set(strides) == {1}
-    return plain and x.dtype == jnp.float32 and spatial[-1] <= _WIDEST and 0 < x.size < 2**31
+    return x.dtype == jnp.float32 and spatial[-1] <= _WIDEST and 0 < x.size < 2**31
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -56,12 +83,12 @@ def fast_window_sum(x: Array, interpret: bool = False) -> Array:
 
     `interpret` runs the program of the GPU step by step on a CPU.
     """
-    fast = partial(_launched, interpret=interpret)
+    fast = partial(_launch_sum, interpret=interpret)
     return fast(x) if interpret else jax.lax.platform_dependent(x, cuda=fast, default=plain_window_sum)
 
 
 @fast_window_sum.defjvp
-def _jvp(interpret, primals, tangents):
+def _jvp(interpret: bool, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     return jax.jvp(plain_window_sum, primals, tangents)  # by XLA: JAX may differentiate what is here once more
 
 
@@ -70,17 +97,17 @@ def plain_window_sum(x: Array) -> Array:
     return common_window_sum(x, [(1, x.ndim - 2), (2, x.ndim - 1)], (_SIDE, _SIDE), (1, 1), "SAME")
 
 
-def _launched(x: Array, interpret: bool) -> Array:
-    def program(x_ref, out_ref):
-        def store(_, place, total):
+def _launch_sum(x: Array, interpret: bool) -> Array:
+    def program(x_ref: Ref, out_ref: Ref) -> None:
+        def store(carried: None, place: Place, total: Array) -> None:
             out_ref[place.entry] = total
 
-        walk_pixels(x_ref, x.shape, store)
+        walk_pixels(x_ref, x.shape, store, None)
 
     return launch(program, x.shape, x.size, interpret)(x.reshape(-1)).reshape(x.shape)
 
 
-def launch(program: Callable, shape: tuple[int, ...], size: int, interpret: bool) -> Callable[..., Array]:
+def launch(program: Callable[..., None], shape: tuple[int, ...], size: int, interpret: bool) -> Callable[..., Array]:
     """The program, run by blocks of threads for covariances of `shape`; it gives `size` numbers of float32."""
     # slow to import, and of use on a GPU alone
     from jax.experimental import pallas as pl
@@ -107,11 +134,11 @@ def lanes(shape: tuple[int, ...]) -> Array:
     """The second inputs and displacements, counted together, of the threads of a block."""
     from jax.experimental import pallas as pl
 
-    found = pl.program_id(0) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
-    return jnp.minimum(found, prod(shape[3:]) - 1)  # threads too many do the last one's work again
+    index = pl.program_id(0) * _LANES + jnp.arange(_LANES, dtype=jnp.int32)
+    return jnp.minimum(index, prod(shape[3:]) - 1)  # threads too many do the last one's work again
 
 
-def walk_pixels(x_ref: Any, shape: tuple[int, ...], each: Callable[[Any, Place, Array], Any], start: Any = None) -> Any:
+def walk_pixels(x_ref: Ref, shape: tuple[int, ...], each: Callable[[C, Place, Array], C], start: C) -> C:
     """What a block of threads does: `carried = each(carried, place, sum)` for all pixels of one first input."""
     from jax.experimental import pallas as pl
 
@@ -122,25 +149,25 @@ def walk_pixels(x_ref: Any, shape: tuple[int, ...], each: Callable[[Any, Place, 
     down, right = displacement // width, displacement % width
     columns = [_around(x + right, width) for x in range(width)]  # of the second input's pixels
 
-    def place(y, x):
+    def place(y: Array | int, x: int) -> Place:
         first = own + y * width + x
         other = second * pixels + _around(y + down, height) * width + columns[x]
         return Place(first * row_length + other, first, other)
 
-    def row_sums(y):
+    def row_sums(y: Array | int) -> list[Array]:
         row = [x_ref[place(y, x).entry] for x in range(width)]
-        found = []
+        sums = []
         for x, column in enumerate(columns):
             total = row[x]
             if x > 0:
                 total += jnp.where(column > 0, row[x - 1], 0)
             if x < width - 1:
                 total += jnp.where(column < width - 1, row[x + 1], 0)
-            found.append(total)
-        return found
+            sums.append(total)
+        return sums
 
-    def step(y, carried):
-        above, here, carried = carried
+    def step(y: Array, rows: tuple[list[Array], list[Array], C]) -> tuple[list[Array], list[Array], C]:
+        above, here, carried = rows
         below = row_sums(jnp.minimum(y + 1, height - 1))
         line = _around(y + down, height)
         has_above, has_below = (y > 0) & (line > 0), (y < height - 1) & (line < height - 1)
