@@ -1,9 +1,12 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, which check the types and shapes in signatures whenever a function is called."""
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
-from catalogue import ACTIVATIONS, NETWORKS
+CHECKED = ["widelimit.layers", "widelimit.kernels", "widelimit.sketches", "widelimit.features"]
+with install_import_hook(CHECKED, "beartype.beartype"):
+    from catalogue import ACTIVATIONS, NETWORKS
 
 
 def pytest_collection_modifyitems(items):

@@ -44,11 +44,11 @@ class Serial(Layer):
             state = layer.propagate(_with_pairs(state, before, after))
         return state
 
-    def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
-        params = []
+    def draw(self, key: PRNGKeyArray, shape: Sizes | Branches[Shape], width: int) -> Parameters:
+        params, after = [], as_shape(shape)
         for layer, own in zip(self.layers, self._keys(key), strict=True):
-            params.append(layer.draw(own, shape, width))
-            shape = as_shape(layer.shape(shape, width))
+            params.append(layer.draw(own, after, width))
+            after = as_shape(layer.shape(after, width))
         return tuple(params)
 
     def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
