@@ -133,3 +133,20 @@ def test_standard_parameterisation_counts_its_inputs():
     np.testing.assert_allclose(wide.kernel(x, get="nngp"), nngp, rtol=1e-6)
     # the last layer's own gradients are width * K; what is left comes from the first
     np.testing.assert_allclose(wide.kernel(x, get="ntk") - narrow.kernel(x, get="ntk"), 90 * nngp, rtol=1e-4)
+
+
+def test_branches_may_branch_again():
+    """A branch that splits in two, and goes on apart, before all meet again."""
+    first, second, third = wl.Dense(1.1, 0.2), wl.Dense(1.3), wl.Dense(0.7, 0.1)
+    inner = wl.serial(wl.parallel(second, third), wl.FanInSum())
+    split = wl.serial(
+        wl.FanOut(2), wl.parallel(wl.FanOut(2), first), wl.parallel(inner, wl.serial("relu", wl.Dense())), wl.FanInSum()
+    )
+    whole = wl.serial(
+        wl.FanOut(2),
+        wl.parallel(wl.serial(wl.FanOut(2), inner), wl.serial(first, "relu", wl.Dense())),
+        wl.FanInSum(),
+    )
+    x = _inputs((5,)).astype(np.float64)
+    for found, expected in zip(split.kernel(x), whole.kernel(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)

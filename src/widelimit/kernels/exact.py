@@ -22,7 +22,7 @@ from ..layers.state import Context, State, Tape
 from ..numerics import ULPS, product_precision
 from . import gpu
 
-Inputs: TypeAlias = Float[Array | np.ndarray, "_ *shape"]  # a batch, pixels, channels
+Inputs: TypeAlias = Float[Array | np.ndarray, " _ *shape"]  # a batch, pixels, channels
 Variances: TypeAlias = list[Float[Array, "_ ..."]]  # of every input and pixel, before each activation
 T = TypeVar("T", bound=PyTree)
 

@@ -7,7 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..sketches import Features
 from ..storage.module import nested
-from .base import WRONG_PARAMETERS, Drawn, Layer, Parameters, Values
+from .base import WRONG_PARAMETERS, Batch, Drawn, Layer, Parameters
 from .shapes import Branches, OneOrMore, Shape, Sizes, as_shape
 from .state import State
 
@@ -51,7 +51,7 @@ class Serial(Layer):
             after = as_shape(layer.shape(after, width))
         return tuple(params)
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Batch:
         if not isinstance(params, tuple | list) or len(params) != len(self.layers):
             raise ValueError(WRONG_PARAMETERS)
         keys = [None] * len(self.layers) if key is None else self._keys(key)
