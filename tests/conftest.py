@@ -1,13 +1,19 @@
-"""How the tests run: compiler flags, programs kept from one run to the next, and what goes to one worker."""
+"""How the tests run: compiler flags, kept programs, checked types and shapes, and what goes to one worker."""
 
 import os
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
 # Nearly all of the time is compilation. Without LLVM's optimisations and XLA's emitters of fusions it takes half, and
 # results change in their last digits only. Tests marked `precise` look at those, and are compiled as users' programs are.
 FAST = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+# Whenever a function of these is called in a test, its arguments are compared with the types and shapes of its signature.
+install_import_hook(
+    ["widelimit.layers", "widelimit.kernels", "widelimit.sketches", "widelimit.features"], "beartype.beartype"
+)
 
 
 def pytest_configure(config):

@@ -6,13 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from widelimit.layers.last_stage import fast_last_stage, last_stage_by_layers
-from widelimit.layers.paired_windows import common_window_sum, fast_window_sum, fits
 
 import widelimit as wl
+from catalogue import NETWORKS
+from widelimit.kernels import gpu
 from widelimit.kernels.exact import kernel
-from widelimit.layers import last_stage as stage
-from widelimit.layers import weights
+from widelimit.kernels.gpu import last_stage as stage
+from widelimit.kernels.gpu import paired_windows as windows
+from widelimit.kernels.gpu.last_stage import LastStage, fast_last_stage, last_stage_by_layers
+from widelimit.kernels.gpu.paired_windows import PairedConv, fast_window_sum, fits
+from widelimit.layers.windows import common_window_sum
 
 AXES = {6: [(1, 4), (2, 5)], 5: [(1, 3), (2, 4)]}
 
@@ -65,42 +68,80 @@ def test_derivatives_of_the_last_stage():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, expected)
 
 
-@pytest.mark.parametrize("ntk", [False, True])
-def test_a_network_takes_them_on_a_gpu(monkeypatch, ntk):
-    same = {"filter_shape": (3, 3), "padding": "SAME"}
-    last = wl.Conv(**same, b_std=0.2), wl.Relu(), wl.GlobalAvgPool()
-    net = wl.serial(wl.Conv(**same, b_std=0.1), wl.Relu(), *last, wl.Dense(2.0), wl.Relu(), wl.Dense())
-    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
-    expected, sums, stages = net.kernel(x, x[:2] + 1), [], []
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """As if there were a GPU, whose programs run step by step; the shapes of what each was given, which a test may look at."""
+    shapes = {"sum": [], "stage": []}
 
-    def counted(x):
-        sums.append(x.shape)
+    def slow_sum(x):
+        shapes["sum"].append(x.shape)
         return fast_window_sum(x, True)
 
-    def counted_stage(ulps, interpret, *arrays):
-        stages.append(arrays[2].shape)
+    def slow_stage(ulps, interpret, *arrays):
+        shapes["stage"].append(arrays[2].shape)
         return fast_last_stage(ulps, True, *arrays)
 
-    monkeypatch.setattr(weights, "fast_window_sum", counted)
-    monkeypatch.setattr(stage, "fast_last_stage", counted_stage)
-    for module in (weights, stage):
-        monkeypatch.setattr(module, "runs_on_gpu", lambda: True)
+    monkeypatch.setattr(windows, "fast_window_sum", slow_sum)
+    monkeypatch.setattr(stage, "fast_last_stage", slow_stage)
+    monkeypatch.setattr(gpu, "runs_on_gpu", lambda: True)
+    return shapes
+
+
+SAME = {"filter_shape": (3, 3), "padding": "SAME"}
+LAST = wl.Conv(**SAME, b_std=0.2), wl.Relu(), wl.GlobalAvgPool()
+
+
+@pytest.mark.parametrize("ntk", [False, True])
+def test_a_network_takes_them_on_a_gpu(request, ntk):
+    net = wl.serial(wl.Conv(**SAME, b_std=0.1), wl.Relu(), *LAST, wl.Dense(2.0), wl.Relu(), wl.Dense())
+    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
+    expected = net.kernel(x, x[:2] + 1)
+    shapes = request.getfixturevalue("on_gpu")
     found = jax.jit(lambda net, x, y: kernel(net, x, y, ntk=ntk))(net, x, x[:2] + 1)
-    assert {len(shape) for shape in sums} == {5, 6}
-    assert set(stages) == (set() if ntk else {(3, 4, 5, 2, 4, 5)})
+    assert {len(shape) for shape in shapes["sum"]} == {5, 6}
+    assert set(shapes["stage"]) == (set() if ntk else {(3, 4, 5, 2, 4, 5)})
     np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-5)
     if ntk:
         np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-5)
 
 
-@pytest.fixture
-def on_gpu(monkeypatch):
-    """As if there were a GPU, whose programs run step by step."""
-    slow_sum, slow_stage = partial(fast_window_sum, interpret=True), fast_last_stage
-    monkeypatch.setattr(weights, "fast_window_sum", slow_sum)
-    monkeypatch.setattr(stage, "fast_last_stage", lambda ulps, _, *arrays: slow_stage(ulps, True, *arrays))
-    for module in (weights, stage):
-        monkeypatch.setattr(module, "runs_on_gpu", lambda: True)
+def test_known_runs_are_rewritten_wherever_they_are():
+    """In nested rows and branches, a stage before its convolution; its layers apart, or others between them, are no stage."""
+    conv, act, pool = LAST
+    net = wl.serial(conv, act, wl.residual("relu", conv), wl.serial(*LAST), wl.Dense())
+    first, _, residual, end, _ = gpu.rewrite(net).layers
+    assert type(first) is PairedConv
+    assert [type(layer) for layer in residual.layers[1].layers[0].layers] == [wl.layers.Nonlinearity, PairedConv]
+    assert [type(layer) for layer in end.layers] == [LastStage]
+    assert gpu.rewrite(wl.parallel(conv, wl.Identity())).layers == (PairedConv(conv), wl.Identity())
+    apart = gpu.rewrite(wl.serial(wl.serial(conv, act), pool))
+    assert [type(layer) for layer in apart.layers[0].layers] == [PairedConv, wl.layers.Nonlinearity]
+    assert type(gpu.rewrite(wl.serial(conv, wl.Gelu(), pool)).layers[0]) is PairedConv
+    again = gpu.rewrite(net)
+    assert gpu.rewrite(again) is again
+    assert not any(isinstance(layer, PairedConv | LastStage) for layer in net.layers)
+
+
+@pytest.mark.parametrize("name", ["dense", "conv valid", "conv strides", "conv circular", "conv 1d", "three branches"])
+def test_a_network_without_known_runs_is_itself(name):
+    net, _ = NETWORKS[name]
+    if name == "conv strides":
+        net = net[:2]
+    assert gpu.rewrite(net) is net
+
+
+@pytest.mark.parametrize(
+    "name", ["conv same", "residual", "dropout on pixels", "concat pixels", "layer norm over pixels"]
+)
+def test_rewritten_networks_have_the_same_kernels(request, name):
+    net, shape = NETWORKS[name]
+    x = np.random.default_rng(0).normal(size=(3, *shape)).astype(np.float32)
+    expected = net.kernel(x)
+    assert gpu.rewrite(net) is not net
+    request.getfixturevalue("on_gpu")
+    found = jax.jit(kernel)(net, x)
+    for i in range(2):
+        np.testing.assert_allclose(found[i], expected[i], rtol=1e-5, atol=1e-5 * expected[i].max())
 
 
 def small_net(act, W_std=1.5):
@@ -127,7 +168,7 @@ def test_parameters_of_double_precision_are_left_to_xla(on_gpu, monkeypatch):
         monkeypatch.setattr(stage, "fast_last_stage", None)  # is not called
         found = kernel(net, jnp.asarray(x), ntk=False).nngp
         assert found.dtype == jnp.float64
-        monkeypatch.setattr(weights, "runs_on_gpu", lambda: False)
+        monkeypatch.setattr(gpu, "runs_on_gpu", lambda: False)
         np.testing.assert_allclose(found, kernel(net, jnp.asarray(x), ntk=False).nngp, rtol=1e-6)
 
 
@@ -142,7 +183,9 @@ def test_parameters_of_double_precision_are_left_to_xla(on_gpu, monkeypatch):
     ],
 )
 def test_others_are_left_to_xla(shape, sizes, strides, padding):
-    assert fits(covariances(2, 4, 4, 2, 4, 4), (4, 4), (3, 3), (1, 1), "SAME")
-    assert not fits(jnp.zeros(shape), shape[1:3], sizes, strides, padding)
+    taken = PairedConv.replace([wl.Conv(sizes, strides, padding)]) is not None
+    assert not (taken and fits(jnp.zeros(shape), shape[1:3]))
+    assert fits(covariances(2, 4, 4, 2, 4, 4), (4, 4))
+    assert PairedConv.replace([wl.Conv((3, 3), (1, 1), "SAME")]) is not None
     with jax.enable_x64(True):
-        assert not fits(jnp.zeros((2, 4, 4, 2, 4, 4)), (4, 4), (3, 3), (1, 1), "SAME")
+        assert not fits(jnp.zeros((2, 4, 4, 2, 4, 4)), (4, 4))

@@ -178,3 +178,20 @@ def test_scales_of_the_standard_parameterisation_leave_the_outputs_alone(layer, 
     np.testing.assert_array_less(np.abs(products.mean(-1) - exact.nngp), 5 * error)
     narrow = scaled.init(jax.random.key(0), shape, width=1)
     np.testing.assert_allclose(scaled.empirical_kernel(narrow, x, get="ntk"), exact.ntk, rtol=1e-5)
+
+
+def test_branches_may_branch_again():
+    """A branch that splits in two, and goes on apart, before all meet again."""
+    first, second, third = wl.Dense(1.1, 0.2), wl.Dense(1.3), wl.Dense(0.7, 0.1)
+    inner = wl.serial(wl.parallel(second, third), wl.FanInSum())
+    split = wl.serial(
+        wl.FanOut(2), wl.parallel(wl.FanOut(2), first), wl.parallel(inner, wl.serial("relu", wl.Dense())), wl.FanInSum()
+    )
+    whole = wl.serial(
+        wl.FanOut(2),
+        wl.parallel(wl.serial(wl.FanOut(2), inner), wl.serial(first, "relu", wl.Dense())),
+        wl.FanInSum(),
+    )
+    x = _inputs((5,)).astype(np.float64)
+    for found, expected in zip(split.kernel(x), whole.kernel(x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)

@@ -9,7 +9,7 @@ whose first ones are one product of matrices. Inputs of half precision, bfloat16
 from collections.abc import Callable
 from functools import partial
 from math import ceil, isqrt, prod, sqrt
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,8 @@ from ..layers.state import Context, State, Tape
 from ..numerics import ULPS, product_precision
 from . import gpu
 
-Inputs: TypeAlias = Float[Array | np.ndarray, "n ..."]  # a batch, pixels, channels
-Variances: TypeAlias = list[Float[Array, " n *pixels"]]  # of every input, before each activation
+Inputs: TypeAlias = Float[Array | np.ndarray, " _ *shape"]  # a batch, pixels, channels
+Variances: TypeAlias = list[Float[Array, "_ ..."]]  # of every input and pixel, before each activation
 T = TypeVar("T", bound=PyTree)
 
 _TILES = 4  # along a side of a symmetric matrix, of images at least: a quarter of its half is computed twice
@@ -123,6 +123,7 @@ def kernel_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
 
 
+@runtime_checkable
 class Product(Protocol):
     """A product of arrays that adds up, such as `jnp.tensordot`."""
 

@@ -11,18 +11,18 @@ given the covariance of every pair of pixels or only that of equal pixels.
 Most layers take one input and give one output, and annotate their methods so. Those with `takes_branches` are given
 `Branches` too: of shapes, states, features or arrays. `Serial` sees to it that no other layer is.
 
-What a layer may have to know comes to it in one of three places:
+Whatever else a layer has to know comes to it in one of three ways:
 
-* what the call wants is in a *context*, `State.context` or `Features.context`, which is not traced. Layers only read it;
-* what belongs to the inputs *travels*, as a field of the state and of the features, and as a further array beside the
-  values. A mask travels so: how much of the batch is there, per pixel or per channel, for either input of a pair. So does
-  the pattern of a graph, which an aggregation reads where a convolution knows its windows. A layer that does not know such
-  a field passes it on with `dataclasses.replace`; a pool or Flatten, whose pixels are others afterwards, must say what
-  becomes of it;
-* several inputs and outputs are `Branches` from the start or to the end. Attention takes one state, whose pairs of pixels it
-  needs (`needs_pairs`), like a pool: its scores are covariances that are there already.
+* what the call wants is the *context*, `State.context` or `Features.context`. It is not traced, and layers only read it;
+* what belongs to the inputs *travels* as a further field: a subclass of `State` (and of `Features`) has it for both inputs
+  of a pair, and a pytree with the values in the finite reading. So will masks, which say how much of an input is there, and the
+  patterns of graphs, which an aggregation reads where a convolution has its windows. All layers change a state by
+  `dataclasses.replace`, so that such a field passes through those that do not know it; a pool or Flatten, after which there are
+  other pixels, will have to say what becomes of a mask;
+* several inputs and outputs are `Branches`, from the start or to the end. Attention needs none of this: like a pool, it takes
+  a state with all pairs of pixels (`needs_pairs`), since its scores are covariances that are already there.
 
-`tests/layers/test_spikes.py` holds a masked Dense and an aggregation over graphs that are written so.
+`tests/layers/test_spikes.py` has a masked Dense and an aggregation over graphs written so.
 """
 
 from abc import abstractmethod
@@ -42,6 +42,7 @@ from .state import State
 WRONG_PARAMETERS = "The parameters are not those of this network. Make them with net.init(key, input_shape)."
 Scalar: TypeAlias = float | Float[Array, ""]  # a parameter, which JAX may trace
 Values: TypeAlias = Float[Array, "n ..."]  # of the finite network: a batch, pixels, channels
+Batch: TypeAlias = PyTree[Array]  # values, branches of them, or values with what travels beside them
 Parameters: TypeAlias = PyTree[Array]  # of the finite network
 Drawn: TypeAlias = PyTree[Array]  # the random numbers of the feature reading
 
@@ -60,7 +61,7 @@ class Layer(ReprAsCode):
         """The exact reading."""
 
     @abstractmethod
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Batch:
         """The finite reading, on a batch."""
 
     def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
@@ -152,7 +153,7 @@ class Identity(Layer):
     def propagate(self, state: OneOrMore[State]) -> OneOrMore[State]:
         return state
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Batch:
         return x
 
     def features(self, drawn: Drawn, features: OneOrMore[Features]) -> OneOrMore[Features]:

@@ -17,7 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 from ..numerics.checks import check_int
 from ..sketches import Columns, Features, draw_signs, fold, join
 from ..storage.module import nested
-from .base import Drawn, Layer, Parameters, Values, as_layer
+from .base import Batch, Drawn, Layer, Parameters, Values, as_layer
 from .shapes import Branches, OneOrMore, Shape, T
 from .state import State, Tape
 
@@ -38,7 +38,7 @@ class FanOut(Layer):
     def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Branches[Features]:
         return Branches((features,) * self.num)
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Branches[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Branches[Array]:
         return Branches((x,) * self.num)
 
 
@@ -87,7 +87,7 @@ class Parallel(Layer):
         steps = zip(self._keys(key), self._matched(shape), strict=True)
         return tuple(layer.draw(own, branch, width) for own, (layer, branch) in steps)
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Branches[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Branches[Array]:
         keys = [None] * len(self.layers) if key is None else self._keys(key)
         steps = zip(self._matched(x), params, keys, strict=True)
         return Branches(tuple(layer.forward(own, branch, k) for (layer, branch), own, k in steps))
@@ -177,7 +177,7 @@ class FanInSum(_FanIn):
         variance = _joint_variance(branches, _sum)
         return self._joined_features(drawn, branches, lambda parts: join(*parts), **variance, channels=channels)
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Values:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Values:
         return _sum(self._branches(x))
 
 
@@ -255,7 +255,7 @@ class FanInConcat(_FanIn):
         shares = self._shares(states)
         return lambda kernels: _sum(share * kernel for share, kernel in zip(shares, kernels, strict=True))
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> Values:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Values:
         branches = self._branches(x)
         return jnp.concatenate(branches, axis=self._axis(branches[0].ndim) + 1)
 

@@ -7,7 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from ..sketches import Features
 from ..storage.module import nested
-from .base import WRONG_PARAMETERS, Drawn, Layer, Parameters, Values
+from .base import WRONG_PARAMETERS, Batch, Drawn, Layer, Parameters
 from .shapes import Branches, OneOrMore, Shape, Sizes, as_shape
 from .state import State
 
@@ -44,14 +44,14 @@ class Serial(Layer):
             state = layer.propagate(_with_pairs(state, before, after))
         return state
 
-    def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
-        params = []
+    def draw(self, key: PRNGKeyArray, shape: Sizes | Branches[Shape], width: int) -> Parameters:
+        params, after = [], as_shape(shape)
         for layer, own in zip(self.layers, self._keys(key), strict=True):
-            params.append(layer.draw(own, shape, width))
-            shape = as_shape(layer.shape(shape, width))
+            params.append(layer.draw(own, after, width))
+            after = as_shape(layer.shape(after, width))
         return tuple(params)
 
-    def forward(self, params: Parameters, x: OneOrMore[Values], key: PRNGKeyArray | None) -> OneOrMore[Values]:
+    def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Batch:
         if not isinstance(params, tuple | list) or len(params) != len(self.layers):
             raise ValueError(WRONG_PARAMETERS)
         keys = [None] * len(self.layers) if key is None else self._keys(key)

@@ -15,7 +15,7 @@ language is Pallas with its backend Triton, which JAX means to replace; where it
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ _WIDEST = 32  # pixels of a row, three rows of which are kept in registers
 C = TypeVar("C")
 
 
+@runtime_checkable
 class Ref(Protocol):
     """An array that a program reads or writes number by number."""
 
