@@ -168,9 +168,9 @@ def features_of(
 
 
 @partial(jax.jit, static_argnames=("size", "flips", "kept"))
-def _batch(phi: FeatureMap, rows: Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
+def _batch(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
     """The features of a batch of images."""
-    images: Array = cut(rows, size)
+    images = cut(rows, size)
     part = _batch_of(phi, images, flips)
     if basis is not None:
         columns, channels = basis.directions.shape
