@@ -127,14 +127,19 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
     limit = largest_side(net, first) if side is None else side
 
     def bytes_for(limit: int) -> tuple[int, int]:
-        """The longer side of the tiles, and what all in work take: inputs, temporary arrays, and results, twice when copied."""
+        """The longer side of the tiles, and what all in work take."""
         sides = _sides(sources, limit)
-        analysis = cast(Memory, _compiled(net, sources, sides, ntk).memory_analysis())
-        inputs = sum(sides) * prod(first.shape[1:]) * first.dtype.itemsize
-        need = inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
+        need = _bytes_needed(_compiled(net, sources, sides, ntk), sum(sides), first)
         return max(sides), policy.current().workers * need
 
     return limit if memory is None else policy.side_within(memory, limit, bytes_for)
+
+
+def _bytes_needed(compiled: jax.stages.Compiled, rows: int, x: Array) -> int:
+    """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
+    analysis = cast(Memory, compiled.memory_analysis())
+    inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
+    return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
 
 
 def _sides(sources: Sequence[InputSource], limit: int) -> Sides:
