@@ -19,7 +19,7 @@ from .execution.policy import parse_bytes
 from .features.feature_map import FeatureMap, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels
-from .kernels.matrix import compiled_kernel, largest_side, tiled
+from .kernels.matrix import at_once, is_large, tiled
 from .layers import (
     FanInSum,
     FanOut,
@@ -34,7 +34,6 @@ from .layers.base import Parameters
 from .layers.serial import Serial
 from .layers.shapes import Branches, Shape
 from .numerics.checks import check_int
-from .numerics.padding import bucket, padded_rows
 from .numerics.precision import check_inputs, in_input_precision
 from .sketches import Sketch, as_sketch
 from .storage.format import NETWORK, check_header, decode_header, encode_header, new_header
@@ -102,16 +101,9 @@ class Network(Serial):
                     "out inside jit and grad."
                 ) from None
             return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
-        if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
+        if is_large(net, x1, x2) and len(shape) == 1 and not diagonal:
             return _choose(tiled(net, x1, x2, names), get)
-        run = partial(compiled_kernel, net, ntk="ntk" in names, diagonal=diagonal)
-        if isinstance(x1, np.ndarray) and x1.ndim == 2 and len(x1) and (x2 is None or len(x2)):
-            full = [None if x is None else padded_rows(x, 0, bucket(len(x))) for x in (x1, x2)]
-            sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
-            found = jax.tree.map(lambda k: k[sides[: k.ndim]], in_input_precision(run, *full))
-        else:
-            found = in_input_precision(run, x1, x2)
-        return _choose(jax.tree.map(_writeable, found), get)
+        return _choose(at_once(net, x1, x2, names, diagonal), get)
 
     def feature_map(
         self,
@@ -204,17 +196,6 @@ def _as_lists(result: Any) -> Any:
     if isinstance(result, Branches):
         return [_as_lists(branch) for branch in result]
     return tuple(result) if isinstance(result, Shape) else result
-
-
-def _writeable(k: Any) -> Any:
-    """NumPy's view of a result of JAX is read-only, and scikit-learn's KernelRidge, say, adds to the diagonal in place."""
-    return k.copy() if isinstance(k, np.ndarray) else k
-
-
-def _large(net: Network, x1: Any, x2: Any) -> bool:
-    """Whether tiles are worth their while: NumPy arrays of many rows, and no parameter that JAX traces."""
-    most = max(len(x1), 0 if x2 is None else len(x2)) if isinstance(x1, np.ndarray) else 0
-    return most > largest_side(net, x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
 
 
 def _readings(get: str | Sequence[str]) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def features_of(
 
 
 @partial(jax.jit, static_argnames=("size", "flips", "kept"))
-def _batch(phi: FeatureMap, rows: Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
+def _batch(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
     """The features of a batch of images."""
     images = cut(rows, size)
     part = _batch_of(phi, images, flips)
