@@ -1,11 +1,14 @@
 """Ridge regression, or Gaussian processes, with exact kernels."""
 
+from functools import partial
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..kernels.exact import kernel
 from ..numerics.checks import check_int
 from ..regression.kernel import Decomposition, decomposed, kernel_ridge
 from ..regression.sums import effective_rows
@@ -87,6 +90,12 @@ class NeuralKernelRidge(Neural):
         self.X_fit_, self.dual_coef_, self.scores_ = X, path.coefficients[path.chosen], path.scores
         self.penalty_ = float(self.penalties_[path.chosen])
         return found, w
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = super()._sizes()
+        inputs = jax.ShapeDtypeStruct((2, *self._input_shape()), np.float32)
+        jax.eval_shape(partial(kernel, self.net_), inputs)  # refuses a network that makes no sense, without computing
+        return sizes
 
     def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
         large = self.progress and max(len(x1), 0 if x2 is None else len(x2)) > 512

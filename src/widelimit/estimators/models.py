@@ -5,6 +5,7 @@ estimator or a Pipeline is written. What was drawn at random is stored, not its 
 """
 
 import os
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,11 @@ def _encode_estimator(model: BaseEstimator, encoder: Encoder) -> Encoded:
 
 def _decode_estimator(data: Encoded, decoder: Decoder) -> BaseEstimator:
     cls = storable_class(data["estimator"], BaseEstimator)
-    model = cls(**{name: decoder.decode(value) for name, value in data["parameters"].items()})
+    parameters = {name: decoder.decode(value) for name, value in data["parameters"].items()}
+    for name, parameter in signature(cls).parameters.items():
+        if isinstance(parameter.default, bool) and not isinstance(parameters.get(name, True), int):
+            raise ValueError(f"its {name} is {parameters[name]!r}, which is neither true nor false")
+    model = cls(**parameters)
     fitted = {name: decoder.decode(value) for name, value in data["fitted"].items()}
     state = {_COLUMNS: int, **declared_state(cls)}
     unknown = set(fitted) - {*state, _NAMES}

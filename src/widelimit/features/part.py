@@ -63,17 +63,19 @@ class Part(eqx.Module):
 
 def decode_sketch(data: Any) -> Sketch:
     """The sketch of its JSON."""
-    return decode_module(data, _BY_CLASS)
+    sketch = decode_module(data, _BY_CLASS)
+    hash(sketch)  # an error where a parameter is no plain value
+    return sketch
 
 
 def decode_part(
     data: dict[str, Any], arrays: list[np.ndarray], net: Layer, shape: tuple[int, ...], columns: int
 ) -> tuple[Part, list[np.ndarray]]:
     """The part of its JSON and the first of the arrays, and the arrays that are left."""
-    get, sketch, widths, whole = data["get"], decode_sketch(data["sketch"]), Widths(*data["widths"]), None
+    get, sketch, widths, whole = data["get"], decode_sketch(data["sketch"]), _decode_widths(data["widths"]), None
     if get not in ("nngp", "ntk"):
         raise ValueError(f"its features are of {get!r}")
-    if not widths.random <= max(columns, LEAST + 1):
+    if widths.random > max(columns, LEAST + 1):
         raise ValueError("its features are more than they can be")
     layer, kernel = net, get
     if data["whole"] is not None:
@@ -95,6 +97,14 @@ def decode_part(
         raise ValueError("its arrays hold NaN or infinity")
     drawn, mixed = jax.tree.unflatten(structure, [jnp.asarray(a) for a in own])
     return Part(drawn, mixed, whole, get, sketch, widths), arrays[len(leaves) :]
+
+
+def _decode_widths(data: list[Any]) -> Widths:
+    widths = Widths(*data)
+    counts = [count for count in (widths.random, widths.pixels, widths.least) if count is not None]
+    if not isinstance(widths.grows, bool) or any(type(count) is not int or count < 1 for count in counts):
+        raise ValueError(f"its layers have {data!r} columns")
+    return widths
 
 
 def _as_dtype(array: np.ndarray, outline: Any) -> np.ndarray:
