@@ -4,8 +4,9 @@ A new kind of source (a Zarr array, a Dask collection, chunks of a file) is a cl
 `read` may be called from several threads at once, and gives NumPy or JAX arrays, or a pytree of them.
 """
 
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +49,7 @@ class ArraySource(Generic[Arrays]):
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct((size, *x.shape[1:]), x.dtype), self.arrays)
 
 
-class Slab(NamedTuple, Generic[Arrays]):
+class Slab(eqx.Module, Generic[Arrays]):
     """JAX arrays as a whole, and the first of the rows to cut out of them."""
 
     arrays: Arrays
