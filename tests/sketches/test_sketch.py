@@ -16,7 +16,7 @@ from widelimit.features import part as sketched
 from widelimit.features import plan as drawing
 from widelimit.features.cosine import of_cosine
 from widelimit.layers import Nonlinearity
-from widelimit.sketches.series import coefficients, slope_coefficients, tabulated
+from widelimit.sketches.series import coefficients, slope_coefficients, tabulate
 
 KEYS = jax.random.split(jax.random.key(7), 64)
 ROWS = np.random.default_rng(0).normal(size=(6, 20)).astype(np.float32)
@@ -55,7 +55,7 @@ LINEAR = {
 @pytest.mark.parametrize("case", LINEAR)
 def test_projections_and_products_are_unbiased(case):
     draw, x, power = LINEAR[case]
-    grams = jax.jit(jax.vmap(lambda key: (lambda f: f @ f.T)(draw(key, x))))(KEYS)
+    grams = jax.jit(jax.vmap(lambda key: (lambda f: f @ f.T)(draw(key, jnp.asarray(x)))))(KEYS)
     within_five_errors(grams, (x @ x.T) ** power)
 
 
@@ -112,7 +112,7 @@ def truncated(net, x, degree):
     std = np.sqrt(np.diag(K.nngp))
     c = K.nngp / np.outer(std, std)
     with jax.enable_x64(True):
-        table, a = tabulated(act, degree), jnp.asarray(std)
+        table, a = tabulate(act, degree), jnp.asarray(std)
         r, slope = (np.asarray(f(act, table, a, degree)) for f in (coefficients, slope_coefficients))
     nngp, dot = (sum(np.outer(s[:, l], s[:, l]) * c**l for l in range(degree + 1)) for s in (r, slope))
     return nngp, nngp + K.ntk * dot

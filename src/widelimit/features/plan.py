@@ -1,6 +1,6 @@
 """How the columns of a network are planned and drawn: how many each activation makes, and the random numbers of all layers.
 
-`planned` finds the number of random columns with which the last layer has as many as were asked for; `draw` gives the
+`planned` finds the number of random columns with which the last layer has as many as were requested; `draw` gives the
 random numbers, and `applied` the columns of inputs.
 """
 
@@ -36,7 +36,7 @@ def start(x: Array, wants_ntk: bool, sketch: Sketch, widths: Widths) -> Features
 
 
 def end(features: OneOrMore[Features]) -> Columns:
-    """The columns asked for after the last layer."""
+    """The columns of the requested kernel after the last layer."""
     assert isinstance(features, Features)  # open branches are refused before anything is drawn
     if not features.wants_ntk:
         return features.phi
@@ -94,19 +94,19 @@ def column_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, w
 
 @lru_cache(maxsize=256)
 def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
-    """The widest plan with at most `features` columns at the end; where all have more, the narrowest.
+    """The widest plan with at most `features` columns at the end, or the narrowest one where all have more.
 
-    Rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave little
-    room for random ones every activation makes equally many instead, and for images fewer where pixels are more.
+    Columns of rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave
+    little room for random ones, every activation makes the same number instead; for images, fewer where pixels are more.
     """
     columns = partial(column_count, net, shape, get, sketch)
     if len(shape) == 1 and sketch.folds():
-        found = _widest(lambda random: columns(Widths(random, True)), features)
-        if found is not None and found >= features // 32:
-            return Widths(found, True)
+        random = _widest(lambda random: columns(Widths(random, True)), features)
+        if random is not None and random >= features // 32:
+            return Widths(random, True)
     pixels = _fewest_pixels(net, shape), _NARROWEST[get]
-    found = _widest(lambda random: columns(Widths(random, False, *pixels)), features)
-    return Widths(LEAST if found is None else found, False, *pixels)
+    random = _widest(lambda random: columns(Widths(random, False, *pixels)), features)
+    return Widths(LEAST if random is None else random, False, *pixels)
 
 
 def _widest(columns: Callable[[int], int], features: int) -> int | None:
@@ -120,10 +120,10 @@ def _widest(columns: Callable[[int], int], features: int) -> int | None:
     while high - low > 1:
         guess = low + (features - at_low) * (high - low) // (at_high - at_low)
         guess = min(max(guess, low + 1), high - 1)
-        found = columns(guess)
-        if found <= features < found + (at_high - at_low) / (high - low):  # one more would be too many
+        count = columns(guess)
+        if count <= features < count + (at_high - at_low) / (high - low):  # one more would be too many
             return guess
-        low, at_low, high, at_high = (guess, found, high, at_high) if found <= features else (low, at_low, guess, found)
+        low, at_low, high, at_high = (guess, count, high, at_high) if count <= features else (low, at_low, guess, count)
     return low
 
 

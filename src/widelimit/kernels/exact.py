@@ -32,14 +32,14 @@ _TILES = 4  # along a side of a symmetric matrix, of images at least: a quarter 
 
 
 class Kernels(NamedTuple):
-    """The two kernels of a network; None where one was not asked for."""
+    """The two kernels of a network; None for one that was not requested."""
 
     nngp: Any
     ntk: Any
 
 
 class Want(NamedTuple):
-    """What is asked for: the NTK too, and the covariances of all pairs of pixels where the outputs have pixels."""
+    """Which kernels a call wants: the NTK too or not, and of which pixels, where the outputs have pixels."""
 
     ntk: bool
     pairs: bool = False
@@ -96,16 +96,16 @@ def _start(net: Layer, nngp: Array, want: Want, x: Array, tape: Tape | None = No
     """The state before the first layer, with the covariances of the inputs; without a tape, of each with itself."""
     # A sum of d squares and the same sum in another order differ by some sqrt(d) roundings.
     context = Context(want.ntk, with_itself=tape is None, keep_pairs=want.pairs, ulps=ULPS + sqrt(x.shape[-1]))
-    pairs = _paired(net, x, want)
+    pairs = _pairs_pixels(net, x, want)
     return State(nngp, None, tape or Tape(), context, spatial=x.shape[1:-1], channels=x.shape[-1], pairs=pairs)
 
 
 def _start_alone(net: Layer, x: Array, want: Want) -> State:
     """The state before the first layer of every input with itself."""
-    return _start(net, _own_covariance(_paired(net, x, want), x), want, x)
+    return _start(net, _own_covariance(_pairs_pixels(net, x, want), x), want, x)
 
 
-def _paired(net: Layer, x: Inputs, want: Want) -> bool:
+def _pairs_pixels(net: Layer, x: Inputs, want: Want) -> bool:
     return x.ndim > 2 and net.needs_pairs(want.pairs)
 
 
@@ -180,7 +180,7 @@ def _one_by_one(fn: Callable[[Array], T], items: Int[Array, "items ..."]) -> T:
 def covariances(net: Layer, x: Inputs, pairs: bool = False) -> int:
     """How many covariances a pair of inputs takes at first: of equal pixels, or of all pairs of pixels."""
     pixels = prod(x.shape[1:-1])
-    return pixels**2 if _paired(net, x, Want(False, pairs)) else pixels
+    return pixels**2 if _pairs_pixels(net, x, Want(False, pairs)) else pixels
 
 
 def _pairs_in_flight(net: Layer, x: Array, want: Want) -> int:
@@ -190,7 +190,7 @@ def _pairs_in_flight(net: Layer, x: Array, want: Want) -> int:
 def _block(net: Layer, x1: Array, x2: Array, kept1: Variances, kept2: Variances, want: Want) -> Kernels:
     """The kernels between all of x1 and all of x2, at once."""
     entries = tuple((v1[:, None], v2[None, :]) for v1, v2 in zip(kept1, kept2, strict=True))
-    nngp = _covariance(_paired(net, x1, want), x1, x2)
+    nngp = _covariance(_pairs_pixels(net, x1, want), x1, x2)
     result, _ = _finish(net, _start(net, nngp, want, x1, Tape(entries)))
     return jax.tree.map(lambda k: jnp.moveaxis(k, k.ndim // 2, 1), result) if want.pairs else result
 

@@ -178,9 +178,9 @@ def check_spatial_rank(layer: Layer, shape: Shape, rank: int | None = None) -> N
     """Refuse a shape without spatial axes, or with another number of them than `rank`."""
     given = len(shape) - 1
     if given < 1 or (rank is not None and given != rank):
-        wanted = "spatial axes" if rank is None else f"{rank} spatial axes"
+        needed = "spatial axes" if rank is None else f"{rank} spatial axes"
         example = "x".join("HWD"[: rank or 2])
         raise ValueError(
-            f"{layer!r} needs {wanted} before the channels, and its input has the shape {shape}. "
+            f"{layer!r} needs {needed} before the channels, and its input has the shape {shape}. "
             f"Give inputs of shape (n, {example.replace('x', ', ')}, channels)."
         )

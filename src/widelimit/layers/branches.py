@@ -52,7 +52,7 @@ class Parallel(Layer):
     def __repr__(self) -> str:
         return nested("parallel", self.layers)
 
-    def _matched(self, branches: OneOrMore[T]) -> list[tuple[Layer, OneOrMore[T]]]:
+    def _match(self, branches: OneOrMore[T]) -> list[tuple[Layer, OneOrMore[T]]]:
         if not isinstance(branches, Branches):
             raise ValueError(f"parallel of {len(self.layers)} layers was given a single input. Put FanOut before it.")
         if len(branches) != len(self.layers):
@@ -62,7 +62,7 @@ class Parallel(Layer):
         return list(zip(self.layers, branches, strict=True))
 
     def shape(self, shape: OneOrMore[Shape], width: int | None) -> Branches[Shape]:
-        return Branches(tuple(layer.shape(branch, width) for layer, branch in self._matched(shape)))
+        return Branches(tuple(layer.shape(branch, width) for layer, branch in self._match(shape)))
 
     def needs_pairs(self, after: bool) -> bool:
         return any(layer.needs_pairs(after) for layer in self.layers)
@@ -70,26 +70,26 @@ class Parallel(Layer):
     def propagate(self, state: OneOrMore[State]) -> Branches[State]:
         states: list[OneOrMore[State]] = []
         tape = _last(state).tape
-        for layer, branch in self._matched(state):  # one tape runs through all branches, one after the other
+        for layer, branch in self._match(state):  # one tape runs through all branches, one after the other
             states.append(layer.propagate(_with_tape(branch, tape)))
             tape = _last(states[-1]).tape
         return Branches(tuple(states))
 
     def sketch(self, key: PRNGKeyArray, features: OneOrMore[Features]) -> Drawn:
-        steps = zip(self._keys(key), self._matched(features), strict=True)
+        steps = zip(self._keys(key), self._match(features), strict=True)
         return tuple(layer.sketch(own, branch) for own, (layer, branch) in steps)
 
     def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Branches[Features]:
-        steps = zip(self._matched(features), drawn, strict=True)
+        steps = zip(self._match(features), drawn, strict=True)
         return Branches(tuple(layer.features(own, branch) for (layer, branch), own in steps))
 
     def draw(self, key: PRNGKeyArray, shape: OneOrMore[Shape], width: int) -> Parameters:
-        steps = zip(self._keys(key), self._matched(shape), strict=True)
+        steps = zip(self._keys(key), self._match(shape), strict=True)
         return tuple(layer.draw(own, branch, width) for own, (layer, branch) in steps)
 
     def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Branches[Array]:
         keys = [None] * len(self.layers) if key is None else self._keys(key)
-        steps = zip(self._matched(x), params, keys, strict=True)
+        steps = zip(self._match(x), params, keys, strict=True)
         return Branches(tuple(layer.forward(own, branch, k) for (layer, branch), own, k in steps))
 
     def _keys(self, key: PRNGKeyArray) -> list[PRNGKeyArray]:
@@ -121,7 +121,7 @@ class _FanIn(Layer):
                 f"{type(self).__name__} of branches of different shapes, {', '.join(map(str, shapes))}. Make them equal."
             )
 
-    def _uncorrelated(self, states: list[State], gaussian: bool) -> None:
+    def _check_uncorrelated(self, states: list[State], gaussian: bool) -> None:
         name = type(self).__name__
         if sum(not state.weighted[0] for state in states) > 1:
             raise ValueError(
@@ -141,17 +141,17 @@ class _FanIn(Layer):
         psis = [f.psi for f in branches if f.psi is not None]
         return _draw_fold(phi_key, [f.phi for f in branches], cap), _draw_fold(psi_key, psis, cap)
 
-    def _joined_features(
-        self, drawn: Drawn, branches: list[Features], put_together: Callable[[list[Columns]], Columns], **changes: Any
+    def _join_features(
+        self, drawn: Drawn, branches: list[Features], join_columns: Callable[[list[Columns]], Columns], **changes: Any
     ) -> Features:
         """The branches' columns put together, and folded where they are too many."""
         cap = branches[0].cap
-        phi = _folded(drawn[0], put_together([f.phi for f in branches]), cap)
+        phi = _fold_mixed(drawn[0], join_columns([f.phi for f in branches]), cap)
         some = any(f.psi is not None for f in branches)
-        psi = _folded(drawn[1], put_together(_all_psi(branches)), cap) if some else None
+        psi = _fold_mixed(drawn[1], join_columns(_psi_of_all(branches)), cap) if some else None
         return replace(branches[0], phi=phi, psi=psi, **changes)
 
-    def _joined(self, states: list[State], **changes: Any) -> State:
+    def _join_states(self, states: list[State], **changes: Any) -> State:
         # on the levels outside, the joint branch has weights of its own only if no part of it is without
         weighted = tuple(map(all, zip(*(state.weighted[1:] for state in states), strict=True)))
         return replace(states[0], tape=states[-1].tape, weighted=weighted, after=type(self).__name__, **changes)
@@ -167,15 +167,17 @@ class FanInSum(_FanIn):
 
     def propagate(self, state: OneOrMore[State]) -> State:
         states = self._branches(state)
-        self._uncorrelated(states, gaussian=True)
+        self._check_uncorrelated(states, gaussian=True)
         channels = self.shape(Branches(tuple(s.shape for s in states)), None).channels
-        return self._joined(states, nngp=_sum(s.nngp for s in states), ntk=_joint_ntk(states, _sum), channels=channels)
+        return self._join_states(
+            states, nngp=_sum(s.nngp for s in states), ntk=_joint_ntk(states, _sum), channels=channels
+        )
 
     def features(self, drawn: Drawn, features: OneOrMore[Features]) -> Features:
         branches = [f.plain() for f in self._branches(features)]
         channels = self.shape(Branches(tuple(map(_shape, branches))), None).channels
         variance = _joint_variance(branches, _sum)
-        return self._joined_features(drawn, branches, lambda parts: join(*parts), **variance, channels=channels)
+        return self._join_features(drawn, branches, lambda parts: join(*parts), **variance, channels=channels)
 
     def forward(self, params: Parameters, x: Batch, key: PRNGKeyArray | None) -> Values:
         return _sum(self._branches(x))
@@ -217,9 +219,9 @@ class FanInConcat(_FanIn):
         axis = self._axis(rank + 2)
         shape = self.shape(Branches(tuple(s.shape for s in states)), None)
         along_channels = axis == rank
-        self._uncorrelated(states, gaussian=not along_channels)
+        self._check_uncorrelated(states, gaussian=not along_channels)
         join = self._mix(states) if along_channels else _join_pixels(states, axis)
-        return self._joined(
+        return self._join_states(
             states, nngp=join([s.nngp for s in states]), ntk=_joint_ntk(states, join), spatial=shape.spatial,
             channels=shape.channels, gaussian=not along_channels,
         )  # fmt: skip
@@ -231,13 +233,13 @@ class FanInConcat(_FanIn):
         channels = self.shape(Branches(tuple(map(_shape, branches))), None).channels
         if axis < rank:
             variance = _joint_variance(branches, lambda parts: jnp.concatenate(list(parts), axis + 1))
-            return self._joined_features(
+            return self._join_features(
                 drawn, branches, lambda parts: _pixels_apart(parts, axis + 1), **variance, channels=channels
             )
         shares = self._shares(branches)
         scaled = [f.map(partial(Columns.scaled, factor=share**0.5)) for f, share in zip(branches, shares, strict=True)]
         variance = _joint_variance(branches, self._mix(branches))
-        return self._joined_features(drawn, scaled, lambda parts: join(*parts), **variance, channels=channels)
+        return self._join_features(drawn, scaled, lambda parts: join(*parts), **variance, channels=channels)
 
     def _shares(self, states: Sequence[State | Features]) -> list[float]:
         """How much of all channels each branch has: by its width, or equally where none was said."""
@@ -324,7 +326,7 @@ def _zeros(kernel: Array, other: Array, axis: int) -> Array:
 # The features of branches.
 
 
-def _all_psi(branches: list[Features]) -> list[Columns]:
+def _psi_of_all(branches: list[Features]) -> list[Columns]:
     """The columns of the NTK of every branch, none where it has no weights."""
     return [f.phi.map(lambda x: x[..., :0]) if f.psi is None else f.psi for f in branches]
 
@@ -341,14 +343,14 @@ def _joint_variance(branches: list[Features], combine: Sum) -> dict[str, Array |
 def _pixels_apart(parts: list[Columns], axis: int) -> Columns:
     """Pixels side by side along an axis, those of different branches in different columns."""
 
-    def placed(arrays: list[Array]) -> Array:
+    def place(arrays: list[Array]) -> Array:
         total, before, rows = sum(x.shape[-1] for x in arrays), 0, []
         for x in arrays:
             rows.append(jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, total - before - x.shape[-1])]))
             before += x.shape[-1]
         return jnp.concatenate(rows, axis)
 
-    return Columns(placed([part.kept for part in parts]), placed([part.mixed for part in parts]))
+    return Columns(place([part.kept for part in parts]), place([part.mixed for part in parts]))
 
 
 def _draw_fold(key: PRNGKeyArray, parts: list[Columns], cap: int | None) -> Array | None:
@@ -357,7 +359,7 @@ def _draw_fold(key: PRNGKeyArray, parts: list[Columns], cap: int | None) -> Arra
     return None if cap is None or mixed <= cap else draw_signs(key, mixed)
 
 
-def _folded(signs: Array | None, columns: Columns, cap: int | None) -> Columns:
+def _fold_mixed(signs: Array | None, columns: Columns, cap: int | None) -> Columns:
     if signs is None or cap is None:
         return columns
     return Columns(columns.kept, fold(signs, columns.mixed, max(1, cap - columns.kept.shape[-1])))

@@ -92,7 +92,7 @@ class _Weights(Layer):
 
     def scale(self, combined: State) -> State:
         """The state after the layer, given that before it with the pixels of its kernels combined."""
-        nngp, ntk = self._scaled(combined)
+        nngp, ntk = self._scale_kernels(combined)
         return replace(
             combined,
             nngp=nngp,
@@ -104,7 +104,7 @@ class _Weights(Layer):
             after=type(self).__name__,
         )
 
-    def _scaled(self, combined: State) -> tuple[Array, Array | None]:
+    def _scale_kernels(self, combined: State) -> tuple[Array, Array | None]:
         """The new kernels from those whose pixels are combined."""
         scale = self.W_std**2 / self.filter_size()
         nngp = scale * combined.nngp
@@ -205,7 +205,7 @@ class _Weights(Layer):
 
 
 def _plus(y: Array, bias: Array, scale: Scalar = 1.0) -> Array:
-    """y + scale bias, in float32 at least: the gradient of a bias is a sum over all rows and pixels."""
+    """y + scale bias, in float32 at least, because the gradient of a bias is a sum over all rows and pixels."""
     wide = jnp.promote_types(y.dtype, jnp.float32)
     return (y.astype(wide) + scale * bias.astype(wide)).astype(y.dtype)
 
@@ -315,11 +315,11 @@ class Conv(_Weights):
         counts = self.shape(Shape(x.shape[1:]), None).spatial
         x = pad_axes(x, tuple(range(1, rank + 1)), self.filter_shape, self.steps, self.padding)
 
-        def shifted(offset: tuple[int, ...]) -> Array:
+        def shift(offset: tuple[int, ...]) -> Array:
             places = zip(offset, counts, self.steps, strict=True)
             return x[:, *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places)]
 
-        return [shifted(offset) for offset in np.ndindex(*self.filter_shape)]
+        return [shift(offset) for offset in np.ndindex(*self.filter_shape)]
 
     def linear(self, W: Array, x: Array) -> Array:
         rank = len(self.filter_shape)

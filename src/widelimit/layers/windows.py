@@ -66,13 +66,13 @@ def window_sum(x: Array, axes: tuple[int, ...], size: int, stride: int, padding:
     count = window_count(x.shape[axes[0]], size, stride, padding)
     x = pad_axes(x, axes, (size,) * len(axes), (stride,) * len(axes), padding)
 
-    def shifted(offset: int) -> Array:
+    def shift(offset: int) -> Array:
         cut = [slice(None)] * x.ndim
         for axis in axes:
             cut[axis] = slice(offset, offset + (count - 1) * stride + 1, stride)
         return x[tuple(cut)]
 
-    return sum((shifted(offset) for offset in range(1, size)), shifted(0))
+    return sum((shift(offset) for offset in range(1, size)), shift(0))
 
 
 def common_window_sum(

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8, PRNGKeyArray
 
-from .linear_maps import Projection, draw_signs, folded, projection
+from .linear_maps import Projection, add_pieces, draw_signs, projection
 
 
 class Columns(eqx.Module):
-    """Features of which few, the `kept` ones, are carried on as they are, and many, the `mixed` ones, may be folded.
+    """Features in two parts: few `kept` columns, which are carried on as they are, and many `mixed` ones, which may be folded.
 
-    A constant, a bias or the pixels of the input sit in a few columns with all their weight: folded, they would meet
-    themselves. What a random projection made is spread over all of its columns.
+    A constant, a bias or a pixel of the input has all its weight in a few columns. Folded, these would meet themselves.
+    What a random projection made is spread over all of its columns.
     """
 
     kept: Float[Array, "*points kept"]
@@ -80,7 +80,7 @@ class DirectSum(eqx.Module):
         if self.signs is None or self.room is None:
             return Columns(side_by_side, jnp.concatenate(pieces, -1))
         signed = [sign.astype(piece.dtype) * piece for sign, piece in zip(self.signs, pieces, strict=True)]
-        return Columns(side_by_side, folded(sum(signed[1:], signed[0]), self.room))
+        return Columns(side_by_side, add_pieces(sum(signed[1:], signed[0]), self.room))
 
 
 def direct_sum(key: PRNGKeyArray, columns: Columns, parts: int, cap: int | None, share: float = 0.25) -> DirectSum:

@@ -34,6 +34,6 @@ def _accumulator(dtype: np.dtype) -> np.dtype:
     return jnp.promote_types(dtype, jnp.float32)
 
 
-def padded(size: int) -> int:
+def power_of_two(size: int) -> int:
     """The next power of two."""
     return 1 << max(size - 1, 0).bit_length()

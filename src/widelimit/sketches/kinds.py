@@ -7,7 +7,7 @@ An activation with standard deviations a, b and cosine c has the kernels
 and with x a unit vector, c = x . y. So its features are r_l(a) times those of the l-fold tensor product of x, and those of
 the NTK, whose step is Theta k', are those of the tensor product of what comes in with the features of k'. The degrees 0
 and 1 are a number and x itself, and carry most of the weight: every kind but `PolySketch`, which is the paper's, keeps
-the first exact, and the second where x is short beside the columns asked for. What is left is where kinds differ.
+the first exact, and the second where x is short beside the number of columns. Kinds differ in what they do with the rest.
 
 A kind is a description; `draw` gives its random numbers, a pytree, and `step` applies them.
 """

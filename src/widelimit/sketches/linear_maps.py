@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from scipy import special
 
 from ..numerics import product_precision
-from .hadamard import hadamard, padded
+from .hadamard import hadamard, power_of_two
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ def projection(
         room = 2 + -(outputs + 2) % _LANES  # for another output and more, up to a size that matrix units take as it is
         matrix = jnp.pad(matrix, [(0, 0), (0, room)])
         return Projection(matrix, None, None, inputs, outputs)
-    size = inputs if inputs < _DENSE else padded(inputs)
+    size = inputs if inputs < _DENSE else power_of_two(inputs)
     blocks = -(-outputs // size)
     radii = jax.random.permutation(lengths, _radii(size, outputs)) if gaussian else None
     if inputs >= _DENSE:
@@ -156,10 +156,10 @@ def fold(
 
     The products of the results have those of x as their mean, and an error like that of a projection.
     """
-    return folded(x * signs.astype(x.dtype), columns)
+    return add_pieces(x * signs.astype(x.dtype), columns)
 
 
-def folded(x: Array, columns: int) -> Array:
+def add_pieces(x: Array, columns: int) -> Array:
     """The pieces of `columns` of the last axis, added: the part of `fold` after the signs."""
     pieces = [x[..., start : start + columns] for start in range(0, max(x.shape[-1], 1), columns)]
     missing = len(pieces) * columns - x.shape[-1]

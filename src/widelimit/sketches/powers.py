@@ -13,7 +13,7 @@ from ..numerics.checks import check_int
 from .columns import Columns
 from .features import Features, Sketch
 from .linear_maps import Projection, product, projection
-from .series import coefficients, shares, slope_coefficients, tabulated
+from .series import coefficients, shares, slope_coefficients, tabulate
 from .step import Slope, slope_step
 from .tensors import Maclaurin, Tree, exact_degrees, maclaurin, tensor_columns, tree
 
@@ -49,7 +49,7 @@ class Powers(Sketch):
         key1, key2 = jax.random.split(key)
         features = features.plain()
         psi, room, grows = features.psi, features.room, features.widths.grows
-        inputs, table = features.phi.count, tabulated(act, self.degree)
+        inputs, table = features.phi.count, tabulate(act, self.degree)
         weights = shares(act, table, self.degree, slope=psi is not None)
         least = 2 if grows else 1  # where columns go on, the linear ones cost nothing
         exact = exact_degrees(inputs, weights, room, self.complex_signs, least, _EXACT)
@@ -63,16 +63,16 @@ class Powers(Sketch):
         point, psi = features.point(), features.psi
         tensors = drawn.powers(point.direction)
 
-        def weighted(r: Array) -> list[Array]:
+        def weigh(r: Array) -> list[Array]:
             return [(r[..., l] * _power(point.share, l))[..., None] * tensor for l, tensor in enumerate(tensors)]
 
         few = cast(Maclaurin, drawn.powers).exact
-        exact = weighted(coefficients(act, drawn.table, point.std, self.degree))
-        phi = Columns(jnp.concatenate(exact[:few], -1), _stacked(exact[few:], point.direction))
+        exact = weigh(coefficients(act, drawn.table, point.std, self.degree))
+        phi = Columns(jnp.concatenate(exact[:few], -1), _stack(exact[few:], point.direction))
         if psi is None or drawn.slope is None:
             return replace(features, phi=phi)
-        constant, *others = weighted(slope_coefficients(act, drawn.table, point.std, self.degree))
-        rest = _stacked(others, point.direction) if others else jnp.zeros_like(point.direction[..., :1])
+        constant, *others = weigh(slope_coefficients(act, drawn.table, point.std, self.degree))
+        rest = _stack(others, point.direction) if others else jnp.zeros_like(point.direction[..., :1])
         return replace(features, phi=phi, psi=drawn.slope.step(psi, constant[..., 0], rest))
 
 
@@ -115,7 +115,7 @@ class PolySketch(Sketch):
         slope = None
         if psi is not None:
             slope = Slope(product(key4, psi.count, room, room), None)
-        return Series(powers, last, slope, tabulated(act, self.degree))
+        return Series(powers, last, slope, tabulate(act, self.degree))
 
     def step(self, drawn: Series, act: Activation, features: Features) -> Features:
         features = features.plain()
@@ -136,5 +136,5 @@ class PolySketch(Sketch):
         return replace(features, phi=Columns(nothing, phi), psi=psi)
 
 
-def _stacked(parts: list[Array], x: Array) -> Array:
+def _stack(parts: list[Array], x: Array) -> Array:
     return jnp.concatenate(parts, -1) if parts else jnp.zeros((*x.shape[:-1], 0), x.dtype)

@@ -1,4 +1,4 @@
-"""Random weights: f(W x) and f'(W x) less what is known of them exactly."""
+"""Random weights: f(W x) and f'(W x), with what is known of their products taken out and computed exactly."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,17 +82,17 @@ class RandomWeights(Sketch):
         return True
 
     def _orders(self, inputs: int, room: int, grows: bool) -> int:
-        wanted = 3 if self.orders is None else self.orders
+        orders = 3 if self.orders is None else self.orders
         if self.orders is None and not grows and inputs > room // 8:
             return 1
-        return wanted if wanted < 3 or tensor_columns(inputs, 2) <= room // 4 else 2
+        return orders if orders < 3 or tensor_columns(inputs, 2) <= room // 4 else 2
 
     def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> _Weights:
         weight_key, slope_key = jax.random.split(key)
         inputs, room, grows = features.phi.count, features.room, features.widths.grows
         orders = self._orders(inputs, room, grows)
         exact = (_POWERS + 1 if orders else 0) + sum(tensor_columns(inputs, order) for order in range(1, orders))
-        counts = _allotted(act, orders, room if grows else room - exact)
+        counts = _allot(act, orders, room if grows else room - exact)
         dense = features.affords(inputs)
         weights = projection(weight_key, inputs, max(counts), 2, gaussian=grows or inputs < 64, dense=dense)
         mean = self._mean(weights, act, features)
@@ -121,8 +121,8 @@ class RandomWeights(Sketch):
         return _Mean(vector, weights(vector), profile)
 
     def step(self, drawn: _Weights, act: Activation, features: Features) -> Features:
-        point = _seen_from_mean(drawn, features)
-        phi, linear = _activated(drawn, act, features, point)
+        point = _split_along_mean(drawn, features)
+        phi, linear = _activate(drawn, act, features, point)
         psi, all_psi = features.psi, features.plain().psi
         if drawn.slope is None or psi is None or all_psi is None:
             return replace(features, phi=phi)
@@ -136,7 +136,7 @@ class RandomWeights(Sketch):
         return replace(features, phi=phi, psi=psi, shared=jnp.concatenate([features.shared, new]))
 
 
-def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
+def _split_along_mean(drawn: _Weights, features: Features) -> _Point:
     """In float32 at least, as differences are taken of what follows."""
     x, scale, std, share = features.point()
     wide = std.dtype
@@ -152,13 +152,13 @@ def _seen_from_mean(drawn: _Weights, features: Features) -> _Point:
     return _Point(std, share, t, tau, y, e[..., None] ** jnp.arange(_POWERS + 1), known**2 - e**2)
 
 
-def _activated(drawn: _Weights, act: Activation, features: Features, point: _Point) -> tuple[Columns, int]:
+def _activate(drawn: _Weights, act: Activation, features: Features, point: _Point) -> tuple[Columns, int]:
     """The columns of k, and how many of the mixed ones are the linear part."""
     std, orders, narrow = point.std, drawn.orders, features.phi.kept.dtype
     profile = drawn.mean.profile.astype(std.dtype)
     r = act.r(std, _POWERS + 1)
     eta = jnp.sum(profile * derivative_coefficients(r, std) * point.powers, -1)
-    values = _smoothed(lambda t: act.parts(std[..., None], t), point)
+    values = _smooth(lambda t: act.parts(std[..., None], t), point)
     parts = act.part_r(std, _POWERS + 1)
     terms = [_Terms(own[..., : _POWERS + 1] * point.powers if orders else None) for own in parts]
     if orders > 1:
@@ -186,7 +186,7 @@ def _slopes(drawn: _Weights, act: Activation, features: Features, point: _Point)
     profile = drawn.mean.profile.astype(std.dtype)
     r = act.r_slope(std, _POWERS)
     constant = jnp.sum(profile * r * point.powers, -1) if orders else jnp.zeros_like(std)
-    values = _smoothed(lambda t: act.slope_parts(std[..., None], t), point)
+    values = _smooth(lambda t: act.slope_parts(std[..., None], t), point)
     polynomials = _polynomials(drawn, std.dtype)
     values = [
         value - constant[..., None] * ((profile * sign) @ polynomials)
@@ -216,7 +216,7 @@ def _rest(drawn: _Weights, point: _Point, values: list[Array], terms: list[_Term
     for count, value, term in zip(drawn.counts, values, terms, strict=True):
         value, tau = value[..., :count], point.tau[..., :count]
         if term.constant is not None:
-            value = value - _combined(term.constant, polynomials[:, :count])
+            value = value - _combine(term.constant, polynomials[:, :count])
         if term.linear is not None and term.shape is not None:
             value = value - term.linear[..., None] * tau * (term.shape @ polynomials[:, :count])
         if term.quadratic is not None:
@@ -225,7 +225,7 @@ def _rest(drawn: _Weights, point: _Point, values: list[Array], terms: list[_Term
     return jnp.concatenate(left, -1)
 
 
-def _combined(coefficients: Array, columns: Array) -> Array:
+def _combine(coefficients: Array, columns: Array) -> Array:
     """coefficients @ columns, for few rows of columns: as sums, which merge with what is done to the result."""
     terms = [coefficients[..., l : l + 1] * columns[l] for l in range(len(columns))]
     return sum(terms[1:], terms[0])
@@ -236,7 +236,7 @@ def _polynomials(drawn: _Weights, dtype: np.dtype) -> Array:
     return jnp.stack(hermite(_POWERS, drawn.mean.weights.astype(dtype)))
 
 
-def _allotted(act: Activation, orders: int, columns: int) -> tuple[int, ...]:
+def _allot(act: Activation, orders: int, columns: int) -> tuple[int, ...]:
     """How many columns each part of an activation has: as many as there is left of it."""
     if act.part_count == 1:
         return (max(1, columns),)
@@ -278,7 +278,7 @@ def _slope_signs(act: Activation, dtype: np.dtype) -> list[Array]:
     return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
 
 
-def _smoothed(fn: Callable[[Array], tuple[Array, ...]], point: _Point) -> list[Array]:
+def _smooth(fn: Callable[[Array], tuple[Array, ...]], point: _Point) -> list[Array]:
     """E[fn(share t + sqrt(1 - share^2) n)] over normal n: what a mask of its own makes of an activation."""
     t, share = point.t, point.share
     if share is None:

@@ -14,7 +14,7 @@ from ..numerics import safe_sqrt
 _RADII = np.exp(np.linspace(np.log(1e-3), np.log(1e3), 97))
 
 
-def tabulated(act: Activation, degree: int) -> Float[Array, "radii degrees"] | None:
+def tabulate(act: Activation, degree: int) -> Float[Array, "radii degrees"] | None:
     """For an activation known by its kernel alone: its coefficients, over sqrt(k(a, a, 1)), at many radii; else None.
 
     They are fitted, which takes concrete numbers; between the radii they are interpolated.
@@ -24,8 +24,8 @@ def tabulated(act: Activation, degree: int) -> Float[Array, "radii degrees"] | N
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         radii = jnp.asarray(_RADII)
         r = act.r(radii, degree + 1)
-        whole = safe_sqrt(act.k(radii, radii, jnp.ones_like(radii)))
-        return jnp.asarray(np.asarray(r / jnp.maximum(whole, 1e-300)[:, None], np.float32))
+        length = safe_sqrt(act.k(radii, radii, jnp.ones_like(radii)))
+        return jnp.asarray(np.asarray(r / jnp.maximum(length, 1e-300)[:, None], np.float32))
 
 
 def _r(act: Activation, table: Array | None, std: Array, degree: int) -> Array:
@@ -45,13 +45,13 @@ def coefficients(
     The features then have the right length, and at c = -1 the right product: half the sum and half the difference of
     k(a, a, 1) and k(a, a, -1) are the even and the odd part.
     """
-    return _compensated(_r(act, table, std, degree), act.k, std)
+    return _compensate(_r(act, table, std, degree), act.k, std)
 
 
 def slope_coefficients(act: Activation, table: Array | None, std: Array, degree: int) -> Array:
     """The same of the derivative."""
     r = act.r_slope(std, degree) if table is None else derivative_coefficients(_r(act, table, std, degree + 1), std)
-    return _compensated(r, act.k_slope, std)
+    return _compensate(r, act.k_slope, std)
 
 
 def shares(act: Activation, table: Array | None, degree: int, slope: bool) -> np.ndarray:
@@ -65,7 +65,7 @@ def shares(act: Activation, table: Array | None, degree: int, slope: bool) -> np
     return sum(square / max(square.sum(), 1e-30) for square in squares)
 
 
-def _compensated(r: Array, k: Callable[[Array, Array, Array], Array], std: Array) -> Array:
+def _compensate(r: Array, k: Callable[[Array, Array, Array], Array], std: Array) -> Array:
     one = jnp.ones_like(std)
     same, opposite = k(std, std, one), k(std, std, -one)
     degree = r.shape[-1] - 1

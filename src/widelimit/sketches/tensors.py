@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .hadamard import padded
+from .hadamard import power_of_two
 from .linear_maps import Projection, projection, several
 
 
@@ -42,7 +42,7 @@ def _monomials(inputs: int, order: int) -> tuple[np.ndarray, np.ndarray]:
 Complex = tuple[Array, Array]  # a real and an imaginary part
 
 
-class Turned(eqx.Module):
+class ComplexProjection(eqx.Module):
     """A projection with complex signs: half of the inputs are multiplied by i first."""
 
     projection: Projection
@@ -57,15 +57,15 @@ class Turned(eqx.Module):
             parts = jnp.where(self.mask, -imaginary, real), jnp.where(self.mask, real, imaginary)
         return self.projection(parts[0]), self.projection(parts[1])
 
-    def first(self, outputs: int) -> "Turned":
+    def first(self, outputs: int) -> "ComplexProjection":
         """The first of its outputs alone."""
-        return Turned(self.projection.first(outputs), self.mask)
+        return ComplexProjection(self.projection.first(outputs), self.mask)
 
 
-def turned(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1) -> Turned:
+def complex_projection(key: PRNGKeyArray, inputs: int, outputs: int, rounds: int = 1) -> ComplexProjection:
     """Draw one."""
     key1, key2 = jax.random.split(key)
-    return Turned(projection(key1, inputs, outputs, rounds), jax.random.bernoulli(key2, 0.5, (inputs,)))
+    return ComplexProjection(projection(key1, inputs, outputs, rounds), jax.random.bernoulli(key2, 0.5, (inputs,)))
 
 
 def times(a: tuple[Array, ...], b: tuple[Array, ...]) -> Complex:
@@ -80,7 +80,7 @@ class Maclaurin(eqx.Module):
     imaginary part, and its variance grows like 2^l where that of real signs grows like 3^l.
     """
 
-    factors: tuple[Projection | Turned, ...]
+    factors: tuple[Projection | ComplexProjection, ...]
     allotted: tuple[int, ...] = eqx.field(static=True)  # columns of degree 0, 1, ...
     exact: int = eqx.field(static=True)
 
@@ -91,19 +91,19 @@ class Maclaurin(eqx.Module):
 
     def __call__(self, x: Array) -> list[Array]:
         """The columns of every degree."""
-        found = [tensor(x, degree) for degree in range(self.exact)]
+        by_degree = [tensor(x, degree) for degree in range(self.exact)]
         running: tuple[Array, ...] = ()
         for degree, factor in enumerate(self.factors, 1):
-            if isinstance(factor, Turned):
+            if isinstance(factor, ComplexProjection):
                 running = times(running, factor(x)) if running else factor(x)
             else:
                 running = (running[0] * factor(x),) if running else (factor(x),)
             if degree < self.exact:
                 continue
             columns = self.allotted[degree] // len(running)
-            found.append(jnp.concatenate([part[..., :columns] for part in running], -1) * columns**-0.5)
+            by_degree.append(jnp.concatenate([part[..., :columns] for part in running], -1) * columns**-0.5)
             running = tuple(part[..., columns:] for part in running)
-        return found
+        return by_degree
 
 
 def maclaurin(
@@ -126,7 +126,7 @@ def maclaurin(
     needed = [columns for columns in needed if columns]
     if not needed:
         return Maclaurin((), tuple(allotted), exact)
-    draw = turned if complex_signs else projection
+    draw = complex_projection if complex_signs else projection
     factors = several(lambda key: draw(key, inputs, needed[0], rounds), key, len(needed))
     cut = tuple(factor.first(columns) for factor, columns in zip(factors, needed, strict=True))
     return Maclaurin(cut, tuple(allotted), exact)
@@ -161,8 +161,8 @@ class Tree(eqx.Module):
     are complex, as in the authors' code; their real and imaginary parts are the columns.
     """
 
-    leaves: tuple[Turned, ...]
-    nodes: tuple[tuple[tuple[Turned, Turned], ...], ...]  # by levels, from the leaves up
+    leaves: tuple[ComplexProjection, ...]
+    nodes: tuple[tuple[tuple[ComplexProjection, ComplexProjection], ...], ...]  # by levels, from the leaves up
     degree: int = eqx.field(static=True)
 
     def __call__(self, x: Array) -> list[Array]:
@@ -190,10 +190,12 @@ class Tree(eqx.Module):
 
 def tree(key: PRNGKeyArray, inputs: int, columns: int, degree: int) -> Tree:
     """Draw one of `columns`, rounded up to an even number, for each degree."""
-    size, half = padded(max(degree, 1)), -(-columns // 2)
+    size, half = power_of_two(max(degree, 1)), -(-columns // 2)
     key1, key2 = jax.random.split(key)
-    leaves = several(lambda key: turned(key, inputs, half), key1, size)
-    pairs = several(lambda key: turned(key, half, half), key2, 2 * size)  # two more than there are nodes to fill
+    leaves = several(lambda key: complex_projection(key, inputs, half), key1, size)
+    pairs = several(
+        lambda key: complex_projection(key, half, half), key2, 2 * size
+    )  # two more than there are nodes to fill
     nodes, used = [], 0
     for level in range(1, size.bit_length()):
         count = size >> level
