@@ -4,10 +4,11 @@ VENV := .venv-dev
 OLDEST := .venv-oldest
 JOBS ?= 2
 
-.PHONY: help demo test lint check docs slow oldest bench faults mutants clean
+.PHONY: help demo quick test lint check docs slow oldest bench faults mutants clean
 
 help:
 	@echo "make demo    read handwritten digits with the exact NTK and its features, up to 50,000 rows; two plots"
+	@echo "make quick   ruff, mypy, import contracts, and the tests of what changed since main"
 	@echo "make test    ruff, mypy, the tests, the examples of README and docs, the site, and a subset on the oldest JAX"
 	@echo "make docs    the documentation as a site of HTML files: open site/index.html"
 	@echo "make slow    the tests that take minutes more"
@@ -39,15 +40,14 @@ lint: $(VENV)/ready
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
-# Nearly all of the time is compilation. Without LLVM's optimisations and XLA's emitters of fusions, which change results in
-# their last digits only, it takes half; the tests of the last digits are compiled as users' programs are.
-PRECISE := tests/test_promises.py
-PLAIN := XLA_FLAGS="--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-PYTEST := $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadgroup
+# Flags, workers and what is left out are in pyproject.toml and tests/conftest.py, so that plain `pytest` is the same.
+PYTEST := $(VENV)/bin/python -m pytest -n $(JOBS)
 
 check: $(VENV)/ready
-	$(PYTEST) -m "not slow" $(PRECISE)
-	$(PLAIN) $(PYTEST) -m "not slow" $(PRECISE:%=--ignore=%)
+	$(PYTEST)
+
+quick: lint
+	tests=$$($(VENV)/bin/python tests/of_changes.py); test -z "$$tests" || $(PYTEST) $$tests
 
 # Warnings are errors, and a public name without documentation is one (docs/hooks.py). The variable leaves out an announcement.
 docs: $(VENV)/ready
@@ -58,11 +58,10 @@ docs: $(VENV)/ready
 # images of that folder, else there are made-up ones.
 slow: override export CIFAR10 := $(abspath $(CIFAR10))
 slow: $(VENV)/ready
-	$(PYTEST) -m slow $(PRECISE)
-	$(PLAIN) $(PYTEST) -m slow $(PRECISE:%=--ignore=%)
+	$(PYTEST) -m slow
 
 oldest: $(OLDEST)/ready
-	$(OLDEST)/bin/python -m pytest -n $(JOBS) --dist loadgroup -m oldest
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) -m oldest
 
 bench: $(VENV)/ready
 	$(VENV)/bin/python benchmarks/exact_cpu.py
@@ -75,4 +74,4 @@ mutants: $(VENV)/ready
 	$(VENV)/bin/python tools/mutants.py --jobs $(JOBS) $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) demo-output site .mutants
+	rm -rf $(VENV) $(OLDEST) demo-output site .mutants .pytest_cache

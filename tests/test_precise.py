@@ -8,7 +8,12 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "marked", ["precise and not slow", pytest.param("precise and slow", marks=pytest.mark.slow)], ids=["fast", "slow"]
+    "marked",
+    [
+        "precise and not slow",
+        pytest.param("precise and slow", marks=pytest.mark.slow),
+        pytest.param("precise and oldest", marks=[pytest.mark.oldest, pytest.mark.slow]),  # with `-m oldest`
+    ],
 )
 def test_last_digits_with_the_flags_of_users(marked, request):
     """XLA reads its flags once, so `pytest -m precise` is another process (tests/conftest.py)."""

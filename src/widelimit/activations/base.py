@@ -14,7 +14,7 @@ is k_slope (the paper's Theorem 3); in the radii and the parameters, at a fixed 
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,11 @@ from .hermite import derivative_coefficients
 # A parameter of an activation: a Python float, or the number that JAX makes of it while it traces.
 Parameter = float | Float[Array, ""]
 Evaluation = Literal["closed", "one integral", "computed", "given"]
+
+
+def magnitude(x: Parameter) -> Parameter:
+    """|x|."""
+    return cast(Parameter, abs(x))
 
 
 class Activation(ReprAsCode):

@@ -65,7 +65,7 @@ def _average(outer: Scalar, inner: Callable[[Array, Array], Array], a: Array, b:
     tau = jnp.maximum(b * sine(c), jnp.finfo(c.dtype).tiny ** 0.5)
     start = jnp.zeros(jnp.broadcast_shapes(a.shape, b.shape, c.shape), c.dtype)
 
-    def node(total: Array, point: tuple[Array, Array]) -> tuple[Array, None]:
+    def node(total: Array, point: tuple[Array, ...]) -> tuple[Array, None]:
         x, weight = point
         return total + weight * outer(a * x) * inner(b * c * x, tau), None
 

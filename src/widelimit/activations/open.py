@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from ..numerics import safe_sqrt
 from ..storage.module import parameter
-from .base import Activation, Evaluation, Parameter
+from .base import Activation, Evaluation, Parameter, magnitude
 
 
 class FromDual(Activation):
@@ -160,22 +160,22 @@ class Affine(Activation):
         return self.A * self.activation.fn(self.B * t) + self.C
 
     def k(self, a: Array, b: Array, c: Array) -> Array:
-        a, b = abs(self.B) * a, abs(self.B) * b
+        a, b = magnitude(self.B) * a, magnitude(self.B) * b
         means = sum(self.activation.r(std, 0)[..., 0] for std in (a, b))
         return self.A**2 * self.activation.k(a, b, c) + self.C**2 + self.A * self.C * means
 
     def k_slope(self, a: Array, b: Array, c: Array) -> Array:
-        return (self.A * self.B) ** 2 * self.activation.k_slope(abs(self.B) * a, abs(self.B) * b, c)
+        return (self.A * self.B) ** 2 * self.activation.k_slope(magnitude(self.B) * a, magnitude(self.B) * b, c)
 
     def k_derivative(self, a: Array, b: Array, c: Array) -> Array:
-        return (self.A * self.B) ** 2 * self.activation.k_derivative(abs(self.B) * a, abs(self.B) * b, c)
+        return (self.A * self.B) ** 2 * self.activation.k_derivative(magnitude(self.B) * a, magnitude(self.B) * b, c)
 
     def r(self, std: Array, degree: int) -> Array:
-        r = self.A * self._signs(degree) * self.activation.r(abs(self.B) * std, degree)
+        r = self.A * self._signs(degree) * self.activation.r(magnitude(self.B) * std, degree)
         return r.at[..., 0].add(self.C)
 
     def r_slope(self, std: Array, degree: int) -> Array:
-        return self.A * self.B * self._signs(degree) * self.activation.r_slope(abs(self.B) * std, degree)
+        return self.A * self.B * self._signs(degree) * self.activation.r_slope(magnitude(self.B) * std, degree)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -200,7 +200,7 @@ class Affine(Activation):
         return jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
 
     def _turned(self, std: Array, t: Array) -> tuple[Array, Array]:
-        return abs(self.B) * std, jnp.where(jnp.asarray(self.B) < 0, -t, t)
+        return magnitude(self.B) * std, jnp.where(jnp.asarray(self.B) < 0, -t, t)
 
     def parts(self, std: Array, t: Array) -> tuple[Array, ...]:
         first, *others = (self.A * part for part in self.activation.parts(*self._turned(std, t)))
@@ -211,9 +211,9 @@ class Affine(Activation):
 
     def part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
         scale = self.A * self._signs(degree)
-        first, *others = (scale * r for r in self.activation.part_r(abs(self.B) * std, degree))
+        first, *others = (scale * r for r in self.activation.part_r(magnitude(self.B) * std, degree))
         return first.at[..., 0].add(self.C), *others
 
     def slope_part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
         scale = self.A * self.B * self._signs(degree)
-        return tuple(scale * r for r in self.activation.slope_part_r(abs(self.B) * std, degree))
+        return tuple(scale * r for r in self.activation.slope_part_r(magnitude(self.B) * std, degree))

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from ..numerics import cos_and_sin, safe_log, spread
 from ..storage.module import parameter
-from .base import Activation, Parameter
+from .base import Activation, Parameter, magnitude
 
 
 def _square_distance(a: Array, b: Array, c: Array) -> Array:
@@ -73,7 +73,7 @@ class _Sine(Activation):
 
     def r(self, std: Array, degree: int) -> Array:
         amplitude, frequency, sin, cos = self.wave()
-        x = abs(frequency) * std
+        x = magnitude(frequency) * std
         turns = jnp.stack([jnp.asarray(v, std.dtype) for v in (sin, cos, -sin, -cos)])[jnp.arange(degree + 1) % 4]
         signs = jnp.sign(jnp.asarray(frequency, std.dtype)) ** jnp.arange(degree + 1)
         return amplitude * turns * signs * jnp.exp(_powers(x, degree) - x[..., None] ** 2 / 2)
@@ -129,7 +129,7 @@ class Exp(Activation):
         return self.b**2 * self.k(a, b, c)
 
     def r(self, std: Array, degree: int) -> Array:
-        x = abs(self.b) * std
+        x = magnitude(self.b) * std
         signs = jnp.sign(jnp.asarray(self.b, std.dtype)) ** jnp.arange(degree + 1)
         return self.a * signs * jnp.exp(_powers(x, degree) + x[..., None] ** 2 / 2)
 

@@ -1,12 +1,12 @@
-"""`get`: one name, several, or None for the usual ones."""
+"""The argument `get` of kernel functions: one name, several, or None for the usual ones."""
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def asked(get: Any, known: Sequence[str], usual: tuple[str, ...] = ("nngp", "ntk")) -> tuple[str, ...]:
-    """The names asked for, each once."""
+def names_of(get: Any, known: Sequence[str], usual: tuple[str, ...] = ("nngp", "ntk")) -> tuple[str, ...]:
+    """The names that `get` stands for, each once."""
     names = (
         usual
         if get is None
@@ -22,6 +22,6 @@ def asked(get: Any, known: Sequence[str], usual: tuple[str, ...] = ("nngp", "ntk
 
 
 def select(get: Any, names: tuple[str, ...], compute: Callable[[str], Any], title: str = "Kernel") -> Any:
-    """One result for a name, a named tuple for several."""
+    """The value of a single name, or a named tuple of several values."""
     values = [compute(name) for name in names]
     return values[0] if isinstance(get, str) else namedtuple(title, names)(*values)

@@ -1,7 +1,7 @@
 """neural-tangents' finite networks: kernels of any function f(params, x), their averages over draws, and linearisation."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -13,20 +13,20 @@ from jaxtyping import Array
 
 from ..numerics.checks import check_int
 from ..numerics.precision import in_input_precision
-from .choosing import asked, select
+from .choosing import names_of, select
 
 _READINGS = ("nngp", "ntk")
 
 
 def _axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """Output axes, counted from 0 with the batch, which may not be among them."""
+    """Output axes as numbers from 1 on. Axis 0 is the batch, and is refused."""
     given = (axes,) if isinstance(axes, int) else tuple(axes)
-    found = tuple(axis % rank if -rank <= axis < rank else -1 for axis in given)
-    if any(axis < 1 for axis in found):
+    counted = tuple(axis % rank if -rank <= axis < rank else -1 for axis in given)
+    if any(axis < 1 for axis in counted):
         raise ValueError(
             f"trace_axes and diagonal_axes name axes of an output of {rank} axes other than the batch, not {axes}."
         )
-    return found
+    return counted
 
 
 def _check_axes(trace: tuple[int, ...], diagonal: tuple[int, ...]) -> None:
@@ -34,7 +34,7 @@ def _check_axes(trace: tuple[int, ...], diagonal: tuple[int, ...]) -> None:
         raise ValueError(f"trace_axes and diagonal_axes have {set(trace) & set(diagonal)} in common. Give each to one.")
 
 
-def _contracted(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[int, ...]) -> Array:
+def _contract(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[int, ...]) -> Array:
     """sum over the last axis of y1 y2, the mean over `trace` axes, the diagonal over `diagonal` ones, the others in pairs."""
     _check_axes(trace, diagonal)
     rank = y1.ndim - 1
@@ -46,16 +46,18 @@ def _contracted(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[in
     return total / prod(y1.shape[i] for i in trace)
 
 
-def empirical_nngp_fn(f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()):
+def empirical_nngp_fn(
+    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
+) -> Callable:
     """nngp_fn(x1, x2, params): the products of outputs, averaged over `trace_axes`."""
 
-    def nngp_fn(x1, x2, params, **kwargs):
-        def run(x1, x2):
+    def nngp_fn(x1: Any, x2: Any, params: Any, **kwargs: Any) -> Any:
+        def run(x1: Any, x2: Any) -> Array:
             y1, y2 = _both(lambda x, **own: jnp.asarray(f(params, x, **own)), x1, x2, kwargs)
             trace, diagonal = _axes(trace_axes, y1.ndim), _axes(diagonal_axes, y1.ndim)
-            return _contracted(y1[..., None], y2[..., None], trace, diagonal)
+            return _contract(y1[..., None], y2[..., None], trace, diagonal)
 
-        return _precise(run, x1, x2)
+        return _in_numpy_precision(run, x1, x2)
 
     return nngp_fn
 
@@ -66,14 +68,14 @@ def empirical_ntk_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: Any = None,
     implementation: Any = None,
-):
+) -> Callable:
     """ntk_fn(x1, x2, params): the products of Jacobians, averaged over `trace_axes`.
 
-    `vmap_axes` and `implementation` are accepted and not needed: there is one way, by Jacobians.
+    `vmap_axes` and `implementation` are accepted for compatibility and ignored. Jacobians are always formed.
     """
 
-    def ntk_fn(x1, x2, params, **kwargs):
-        def jacobians(x, **own):
+    def ntk_fn(x1: Any, x2: Any, params: Any, **kwargs: Any) -> Any:
+        def jacobians(x: Any, **own: Any) -> Array:
             outputs = jax.eval_shape(lambda p: f(p, x, **own), params)
             if not hasattr(outputs, "shape"):
                 raise TypeError(
@@ -83,18 +85,18 @@ def empirical_ntk_fn(
             leaves = jax.tree.leaves(jax.jacrev(lambda p: f(p, x, **own))(params))
             return jnp.concatenate([leaf.reshape(*shape, -1) for leaf in leaves], axis=-1)
 
-        def run(x1, x2):
+        def run(x1: Any, x2: Any) -> Array:
             j1, j2 = _both(jacobians, x1, x2, kwargs)
             rank = j1.ndim - 1
-            return _contracted(j1, j2, _axes(trace_axes, rank), _axes(diagonal_axes, rank))
+            return _contract(j1, j2, _axes(trace_axes, rank), _axes(diagonal_axes, rank))
 
-        return _precise(run, x1, x2)
+        return _in_numpy_precision(run, x1, x2)
 
     return ntk_fn
 
 
-def _precise(run: Callable, x1: Any, x2: Any) -> Any:
-    """run(x1, x2), NumPy's floats in their own precision. What comes of the parameters has theirs."""
+def _in_numpy_precision(run: Callable, x1: Any, x2: Any) -> Any:
+    """run(x1, x2), with NumPy's floats computed in their own precision. Parameters keep the precision that they have."""
     given = [x for x in (x1, x2) if x is not None]
     if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in given):
         return run(x1, x2)
@@ -103,7 +105,7 @@ def _precise(run: Callable, x1: Any, x2: Any) -> Any:
 
 
 def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """fn of both inputs; where a key is given, different inputs have different ones."""
+    """fn of both inputs. A random key is split, so that two different inputs have different masks."""
     kwargs = dict(kwargs)
     key = kwargs.pop("rng", None)
     if key is None:
@@ -114,16 +116,16 @@ def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, 
 
 
 def empirical_kernel_fn(
-    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = (), **options
-):
+    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = (), **options: Any
+) -> Callable:
     """kernel_fn(x1, x2, get, params): both kernels, or those named, of a finite network."""
     functions = {
         "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, **options),
     }
 
-    def kernel_fn(x1, x2, get, params, **kwargs):
-        return select(get, asked(get, _READINGS), lambda name: functions[name](x1, x2, params, **kwargs))
+    def kernel_fn(x1: Any, x2: Any, get: Any, params: Any, **kwargs: Any) -> Any:
+        return select(get, names_of(get, _READINGS), lambda name: functions[name](x1, x2, params, **kwargs))
 
     return kernel_fn
 
@@ -140,11 +142,12 @@ def monte_carlo_kernel_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: Any = None,
     implementation: Any = None,
-):
-    """kernel_fn(x1, x2, get): the mean kernel of n_samples random networks; a series of them for several, rising numbers.
+) -> Callable:
+    """kernel_fn(x1, x2, get): the mean kernel of `n_samples` random networks.
 
-    Every network has random numbers of its own, for its weights and, where `apply_fn` takes `rng`, for its masks. The
-    parameters about batches, devices and ways are accepted and not needed.
+    For several numbers it yields the means over that many, from the lowest to the highest. Every network has random numbers of
+    its own, for its weights and, where `apply_fn` takes `rng`, for its masks. The parameters about batches, devices and
+    implementations are accepted for compatibility and ignored.
     """
     finite = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes)
     single = not isinstance(n_samples, Iterable)
@@ -155,19 +158,19 @@ def monte_carlo_kernel_fn(
     known = inspect.signature(apply_fn).parameters
     takes_rng = "rng" in known or any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
 
-    def kernel_fn(x1, x2=None, get=None, **kwargs):
+    def kernel_fn(x1: Any, x2: Any = None, get: Any = None, **kwargs: Any) -> Any:
         kwargs.pop("rng", None)  # every network has its own
 
         @jax.jit
-        def drawn(i, x1, x2):
+        def draw(i: Array, x1: Array, x2: Array | None) -> Any:
             weights, masks = jax.random.split(jax.random.fold_in(key, i))
             _, params = init_fn(weights, x1.shape)
             return finite(x1, x2, get, params, **({"rng": masks} if takes_rng else {}), **kwargs)
 
-        def sample(i):
-            return _precise(partial(drawn, i), x1, x2)
+        def sample(i: int) -> Any:
+            return _in_numpy_precision(partial(draw, i), x1, x2)
 
-        def means():
+        def means() -> Iterator[Any]:
             total = None
             for i in range(counts[-1]):
                 total = sample(i) if total is None else jax.tree.map(jnp.add, total, sample(i))
@@ -180,19 +183,19 @@ def monte_carlo_kernel_fn(
 
 
 def linearize(f: Callable, params: Any) -> Callable:
-    """f to first order in its parameters around `params`."""
+    """The Taylor expansion of f in its parameters around `params`, of first order."""
     return taylor_expand(f, params, 1)
 
 
 def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
-    """f to the given order in its parameters around `params`."""
+    """The Taylor expansion of f in its parameters around `params`, of order `degree`."""
 
     degree = check_int("degree", degree)
 
-    def expanded(new, x, *args, **kwargs):
-        return _precise(lambda x, _: along_parameters(new, x, *args, **kwargs), x, None)
+    def expand(new: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return _in_numpy_precision(lambda x, _: along_parameters(new, x, *args, **kwargs), x, None)
 
-    def along_parameters(new, *args, **kwargs):
+    def along_parameters(new: Any, *args: Any, **kwargs: Any) -> Any:
         step = jax.tree.map(jnp.subtract, new, params)
 
         def along(derivative: Callable) -> Callable:
@@ -205,4 +208,4 @@ def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
             total = total + weight * term(params)
         return total
 
-    return expanded
+    return expand

@@ -1,7 +1,7 @@
-"""What neural-tangents' functions take and give: kernel functions and kernel objects.
+"""Kernel functions and kernel objects under neural-tangents' names.
 
-A `Kernel` remembers the inputs and the network that made it: given to the next kernel function, the two networks are put
-together and computed from the inputs, so nothing but the description is ever carried on.
+A `Kernel` remembers the network and the inputs that made it. The next kernel function joins its own network to that one and
+computes from the inputs again, so no covariances are carried from one to the next.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from ..layers.state import STATIC
 from ..network import Network
 from ..numerics.precision import check_inputs, in_input_precision
 from .blocks import in_blocks
-from .choosing import asked, select
+from .choosing import names_of, select
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
@@ -49,14 +49,14 @@ class Kernel:
     mask1: None = None
     mask2: None = None
 
-    def tree_flatten(self):
-        """The arrays, and everything else but the source."""
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
+        """The arrays as leaves, and everything else but the source."""
         rest = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in (*_ARRAYS, "source")}
         return tuple(getattr(self, name) for name in _ARRAYS), tuple(rest.items())
 
     @classmethod
-    def tree_unflatten(cls, rest, arrays):
-        """Put together again."""
+    def tree_unflatten(cls, rest: tuple[tuple[str, Any], ...], arrays: tuple[Any, ...]) -> "Kernel":
+        """A kernel of these arrays, without a source."""
         return cls(**dict(zip(_ARRAYS, arrays, strict=True)), **dict(rest), source=None)
 
     def asdict(self) -> dict[str, Any]:
@@ -80,7 +80,16 @@ class KernelFn:
     axes: tuple[int, int] = (0, -1)  # of the batch and the channels
     block: int | None = None  # the most inputs along a side of a tile, set by `batch`
 
-    def __call__(self, x1_or_kernel, x2=None, get=None, *, diagonal_batch=None, diagonal_spatial=None, **unknown):
+    def __call__(
+        self,
+        x1_or_kernel: Any,
+        x2: Any = None,
+        get: Any = None,
+        *,
+        diagonal_batch: bool | None = None,
+        diagonal_spatial: bool | None = None,
+        **unknown: Any,
+    ) -> Any:
         for name in unknown:
             hint = "It is not known."
             if name.startswith("mask") or name == "pattern":
@@ -92,7 +101,7 @@ class KernelFn:
             return self._after(x1_or_kernel, get)
         return self._run(x1_or_kernel, x2, get, diagonal_batch is not False, bool(diagonal_spatial))
 
-    def _after(self, before: Kernel, get):
+    def _after(self, before: Kernel, get: Any) -> Any:
         if before.source is None:
             raise ValueError(
                 "This Kernel was changed by replace, or came out of jit, and covariances alone cannot be carried on. Use "
@@ -103,8 +112,8 @@ class KernelFn:
         joint = KernelFn(Network((*net.layers, *self.net.layers)), axes, self.block)
         return joint._run(x1, x2, get, before.diagonal_batch, before.diagonal_spatial)
 
-    def _run(self, x1, x2, get, diagonal_batch: bool, diagonal_spatial: bool):
-        names = () if get is None else asked(get, _NAMES)
+    def _run(self, x1: Any, x2: Any, get: Any, diagonal_batch: bool, diagonal_spatial: bool) -> Any:
+        names = () if get is None else names_of(get, _NAMES)
         if isinstance(x1, list | tuple):
             raise TypeError(
                 "A network takes one array of inputs here, and was given a list. Put FanOut before parallel, a fan-in after."
@@ -116,22 +125,22 @@ class KernelFn:
         shape = self.net.shape(x1.shape[1:], None)
         pairs = len(shape) > 1 and not diagonal_spatial
         need = {"nngp", "ntk", "cov1", "cov2", "is_gaussian"} if get is None else set(names)
-        found: dict[str, Any] = {"cov1": None, "cov2": None, "nngp": None, "ntk": None}
-        if wanted := tuple(name for name in ("nngp", "ntk") if name in need):
-            found |= self._kernels(x1, x2, wanted, pairs, len(shape) - 1)
+        entries: dict[str, Any] = {"cov1": None, "cov2": None, "nngp": None, "ntk": None}
+        if kernels := tuple(name for name in ("nngp", "ntk") if name in need):
+            entries |= self._kernels(x1, x2, kernels, pairs, len(shape) - 1)
         for name, x in (("cov1", x1), ("cov2", x2)):
             if name in need and x is not None:
                 if diagonal_batch:
                     own = in_input_precision(
                         partial(compiled_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None
                     )
-                    found[name] = _zipped(own.nngp, len(shape) - 1 if pairs else 0)
+                    entries[name] = _interleave_pixels(own.nngp, len(shape) - 1 if pairs else 0)
                 else:
-                    found[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
+                    entries[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
         batch, channel = self.axes
         moved = len(shape) + 1 == x1.ndim
         result = Kernel(
-            **found,
+            **entries,
             x1_is_x2=x2 is None,
             is_gaussian="is_gaussian" in need and ends_gaussian(self.net, x1),
             is_input=not self.net.layers,
@@ -149,21 +158,21 @@ class KernelFn:
         """The shape of outputs with batch and channels where they were in the inputs, if they have as many axes."""
         return restored_shape(shape, self.axes) if len(shape) == rank else shape
 
-    def _kernels(self, x1, x2, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
-        """The kernels named: whole, or in tiles where those were asked for or serve better."""
+    def _kernels(self, x1: Any, x2: Any, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
+        """The kernels of these names: in one piece, or in tiles if `batch` set their size or they serve better."""
         if rank > 0:
             run = partial(in_input_precision, partial(compiled_kernel, self.net, pairs=pairs, ntk="ntk" in names))
-            found = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
+            result = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
         elif self.block is not None and (concrete := _concrete(self.net, x1, x2)) is not None:
-            found = tiled(*concrete, names, side=self.block)
-            found = found if isinstance(x1, np.ndarray) else jax.tree.map(jnp.asarray, found)
+            result = tiled(*concrete, names, side=self.block)
+            result = result if isinstance(x1, np.ndarray) else jax.tree.map(jnp.asarray, result)
         else:
-            found = self.net.kernel(x1, x2, get=names)
-        return {name: _zipped(getattr(found, name), rank if pairs else 0) for name in names}
+            result = self.net.kernel(x1, x2, get=names)
+        return {name: _interleave_pixels(getattr(result, name), rank if pairs else 0) for name in names}
 
 
 def _same(x1: Any, x2: Any) -> bool:
-    """Whether two inputs are one: the same object, or the same numbers."""
+    """Whether two inputs are the same object, or have the same numbers."""
     if x1 is x2 or np.shape(x1) != np.shape(x2):
         return x1 is x2
     try:
@@ -197,15 +206,15 @@ def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
 
 
 def restored_shape(shape: tuple, axes: tuple[int, int]) -> tuple:
-    """A shape (batch, ..., channels) with these two at `axes`."""
+    """A shape (batch, ..., channels) with its batch and channels at `axes`."""
     moved = list(shape[1:-1])
     for axis, size in sorted(zip((a % len(shape) for a in axes), (shape[0], shape[-1]), strict=True)):
         moved.insert(axis, size)
     return tuple(moved)
 
 
-def _zipped(value: Any, rank: int) -> Any:
-    """Pairs of pixels in neural-tangents' order: (H, H', W, W') where ours is (H, W, H', W')."""
+def _interleave_pixels(value: Any, rank: int) -> Any:
+    """A kernel of pairs of pixels in neural-tangents' order of axes, (H, H', W, W'), from ours, (H, W, H', W')."""
     first = value.ndim - 2 * rank
     order = [*range(first), *(first + i + rank * side for i in range(rank) for side in (0, 1))]
     return value.transpose(order) if rank else value

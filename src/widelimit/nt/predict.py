@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import linear
-from .choosing import asked, select
+from .choosing import names_of, select
 
 
 class Gaussian(NamedTuple):
@@ -142,7 +142,7 @@ def gp_inference(
             own, mixed, test = (matrix(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
             return gaussian(*linear.trained_posterior(K, y, cross, own, mixed, test, noise)[:2])
 
-        return select(get, asked(get, ("nngp", "ntk", "ntkgp")), one, "Gaussians")
+        return select(get, names_of(get, ("nngp", "ntk", "ntkgp")), one, "Gaussians")
 
     return predict_fn
 
@@ -214,7 +214,7 @@ def gradient_descent_mse_ensemble(
 
     def predict_fn(t=None, x_test=None, get=None, compute_cov=False, **kernel_fn_test_test_kwargs):
         time = _time(t, rate)
-        names = asked(get, ("nngp", "ntk"))
+        names = names_of(get, ("nngp", "ntk"))
         need = {*names, "nngp"} if compute_cov else {*names}
         add(train, x_train, None, need, kernel_fn_train_train_kwargs)
         options = kernel_fn_train_train_kwargs | kernel_fn_test_test_kwargs

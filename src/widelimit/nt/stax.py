@@ -1,7 +1,6 @@
-"""neural-tangents' `stax`: the same names, parameters and defaults, each layer a triple (init_fn, apply_fn, kernel_fn).
+"""neural-tangents' `stax`: the same names, parameters and defaults. Each layer is a triple (init_fn, apply_fn, kernel_fn).
 
-Every constructor makes a layer of widelimit, with its width, and wraps it; a triple's `layer` is that layer, with all that
-widelimit offers.
+Every constructor makes a layer of widelimit, with its width, and wraps it. The attribute `layer` of a triple is that layer.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from .. import activations as act
 from .. import layers as lay
@@ -37,13 +37,13 @@ class Triple(tuple):
         """Wrap a layer or an activation whose inputs have their batch and channels at `axes`."""
         net = layer if isinstance(layer, network.Network) else network.serial(layer)
 
-        def init_fn(rng, input_shape):
+        def init_fn(rng: Any, input_shape: Sequence[int]) -> tuple[tuple[int | None, ...], Any]:
             shape = np.moveaxis(np.broadcast_to(0, [max(size, 0) for size in input_shape]), axes, AXES).shape
             # the batch may be -1, where the number of inputs is left open
             output = (input_shape[axes[0]], *net.output_shape(shape[1:]))
             return restored_shape(output, axes) if len(output) == len(shape) else output, net.init(rng, shape[1:])
 
-        def apply_fn(params, inputs, rng=None, **unknown):
+        def apply_fn(params: Any, inputs: Any, rng: Any = None, **unknown: Any) -> Any:
             if unknown:
                 raise TypeError(f"apply_fn was given {', '.join(unknown)}. Known are params, inputs and rng.")
             return restored(net.apply(params, canonical(inputs, axes), key=rng), axes, np.ndim(inputs))
@@ -53,43 +53,43 @@ class Triple(tuple):
         return self
 
 
-def _unwrapped(triples: Sequence[Any]) -> tuple[list[Any], tuple[int, int]]:
-    """The layers of triples, and the axes that those agree on which say any."""
+def _unwrap(triples: Sequence[Any]) -> tuple[list[Any], tuple[int, int]]:
+    """The layers of triples, and their axes. Layers that leave the axes at their defaults follow the others."""
     for triple in triples:
         if not isinstance(triple, Triple):
             raise TypeError(
                 f"{triple!r} is no layer of widelimit.stax. A function becomes one by stax.Elementwise(fn)."
             )
-    said = {triple.axes for triple in triples} - {AXES}
-    if len(said) > 1:
-        raise ValueError(f"Layers with different batch_axis and channel_axis, {said}. Give all layers the same.")
+    layouts = {triple.axes for triple in triples} - {AXES}
+    if len(layouts) > 1:
+        raise ValueError(f"Layers with different batch_axis and channel_axis, {layouts}. Give all layers the same.")
     layers = [triple.layer for triple in triples]
-    if said:
+    if layouts:
         for part in jax.tree.leaves(layers, is_leaf=lambda part: isinstance(part, lay.FanInConcat)):
             if isinstance(part, lay.FanInConcat) and part.axis != -1:
                 raise ValueError(
-                    f"FanInConcat({part.axis}) beside layers with batch_axis and channel_axis {said}. The channels are -1 "
+                    f"FanInConcat({part.axis}) beside layers with batch_axis and channel_axis {layouts}. The channels are -1 "
                     "here, wherever they are in the inputs; for spatial axes put the channels last."
                 )
-    return layers, next(iter(said), AXES)
+    return layers, next(iter(layouts), AXES)
 
 
 def serial(*layers: Triple) -> Triple:
     """Layers in a row."""
-    found, axes = _unwrapped(layers)
-    return Triple(network.serial(*found), axes)
+    unwrapped, axes = _unwrap(layers)
+    return Triple(network.serial(*unwrapped), axes)
 
 
 def parallel(*layers: Triple) -> Triple:
     """Layers side by side, on the branches of a FanOut."""
-    found, axes = _unwrapped(layers)
-    return Triple(lay.parallel(*found), axes)
+    unwrapped, axes = _unwrap(layers)
+    return Triple(lay.parallel(*unwrapped), axes)
 
 
 def repeat(layer: Triple, n: int) -> Triple:
     """n independent copies of a layer in a row."""
-    (found,), axes = _unwrapped([layer])
-    return Triple(network.repeat(found, n), axes)
+    (single,), axes = _unwrap([layer])
+    return Triple(network.repeat(single, n), axes)
 
 
 # Layers with weights. In the standard parameterisation a layer is wider than it counts, by `s` before and after it.
@@ -226,7 +226,7 @@ def FanInConcat(axis: int = -1) -> Triple:
     return Triple(lay.FanInConcat(axis))
 
 
-# Activations. `do_stabilize` and `do_clip` are accepted and not needed: kernels here do not overflow.
+# Activations. `do_stabilize` and `do_clip` are accepted for compatibility and ignored: kernels here do not overflow.
 
 
 def Relu(do_stabilize: bool = False) -> Triple:
@@ -240,7 +240,7 @@ def ABRelu(a: float, b: float, do_stabilize: bool = False) -> Triple:
 
 
 def LeakyRelu(alpha: float, do_stabilize: bool = False) -> Triple:
-    """t on the right of 0, alpha t on the left."""
+    """t, or alpha t below 0."""
     return Triple(act.LeakyRelu(alpha))
 
 
@@ -295,7 +295,7 @@ def Exp(a: float = 1.0, b: float = 1.0) -> Triple:
 
 
 def ExpNormalized(gamma: float = 1.0, shift: float = -1.0, do_clip: bool = False) -> Triple:
-    """The normalised Gaussian kernel, which no function has."""
+    """No function; its kernel is the normalised Gaussian."""
     return Triple(act.ExpNormalized(gamma, shift))
 
 
@@ -310,41 +310,41 @@ def Monomial(degree: int) -> Triple:
 
 
 def RectifiedMonomial(degree: int) -> Triple:
-    """t^degree on the right of 0."""
+    """max(t, 0)^degree."""
     return Triple(act.RectifiedMonomial(degree))
 
 
 def Polynomial(coef: Sequence[float]) -> Triple:
-    """Ascending coefficients."""
+    """The polynomial with these coefficients, lowest degree first."""
     return Triple(act.Polynomial(coef))
 
 
 def Hermite(degree: int) -> Triple:
-    """The normalised Hermite polynomial, its kernel right at any norm (neural-tangents' only at norm 1)."""
+    """The normalised Hermite polynomial. Its kernel is right at any norm; neural-tangents' only at norm 1."""
     return Triple(act.Affine(act.Hermite(degree), 1 / sqrt(factorial(degree))))
 
 
 class _Given(act.FromDual):
-    """An activation whose function, and the slope of whose kernel, may be known beside its kernel."""
+    """An activation given by its kernel, and perhaps also by its function and the slope of its kernel."""
 
     applied: Callable | None = eqx.field(static=True)
     slope: Callable | None = eqx.field(static=True)
 
-    def __init__(self, fn, nngp_fn, d_nngp_fn):
+    def __init__(self, fn: Callable | None, nngp_fn: Callable, d_nngp_fn: Callable | None):
         super().__init__(nngp_fn)
         self.applied, self.slope = fn, d_nngp_fn
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return super().fn(t) if self.applied is None else self.applied(t)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         return super().k_slope(a, b, c) if self.slope is None else self.slope(a * b * c, a**2, b**2)
 
 
 def Elementwise(
     fn: Callable | None = None, nngp_fn: Callable | None = None, d_nngp_fn: Callable | None = None
 ) -> Triple:
-    """A function, its kernel nngp_fn(cov, var1, var2), or both; without a kernel it is computed, kinks at 0 allowed for."""
+    """A function, its kernel nngp_fn(cov, var1, var2), or both. Without a kernel it is computed, with a kink at 0 allowed."""
     if nngp_fn is not None:
         return Triple(_Given(fn, nngp_fn, d_nngp_fn))
     if fn is None:
@@ -355,7 +355,7 @@ def Elementwise(
 
 
 def ElementwiseNumerical(fn: Callable, deg: int, df: Callable | None = None) -> Triple:
-    """Any function. The effort adapts to the inputs, so `deg`, and the derivative `df`, are accepted and not needed."""
+    """Any function. The effort adapts to the inputs, so `deg` and the derivative `df` are accepted and ignored."""
     return Triple(act.Elementwise(fn))
 
 

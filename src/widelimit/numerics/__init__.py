@@ -1,4 +1,4 @@
-"""Guarded arithmetic, special functions, and the precision in which input is computed."""
+"""Guarded arithmetic, special functions, checks of what users give, and the precision in which it is computed."""
 
 from .elementary import (
     ULPS,

@@ -15,12 +15,12 @@ def check_number(value: Any) -> Any:
         return value
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
-        found = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+        number = nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     except OverflowError:  # of a whole number
-        found = nan
-    if not isfinite(found):
+        number = nan
+    if not isfinite(number):
         raise TypeError(f"A parameter is a single, finite real number, not {value!r}.")
-    return found
+    return number
 
 
 def check_int(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
@@ -36,5 +36,5 @@ def check_int(what: str, value: Any, least: int = 0, most: int | None = None) ->
 
 
 def check_optional_number(value: Any) -> Any:
-    """The same, or None."""
+    """`check_number`, but None stays None."""
     return None if value is None else check_number(value)

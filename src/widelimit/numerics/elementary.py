@@ -1,6 +1,6 @@
-"""The small numerical tools that everything else stands on.
+"""Guarded arithmetic and special functions.
 
-Three habits keep NaN out of the library, and they live here:
+Three habits keep NaN out of the library:
 
 * a root or a quotient that may meet zero is guarded twice (`safe_sqrt`, `safe_divide`): once so that its value is
   right, once so that its derivative is zero rather than NaN;
@@ -97,7 +97,7 @@ def sine(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @sine.defjvp
-def _sine_jvp(primals, tangents):
+def _sine_jvp(primals: tuple, tangents: tuple) -> tuple:
     (c,), (dc,) = primals, tangents
     s = sine(c)
     return s, -safe_divide(c * dc, s)
@@ -111,7 +111,7 @@ def angle(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @angle.defjvp
-def _angle_jvp(primals, tangents):
+def _angle_jvp(primals: tuple, tangents: tuple) -> tuple:
     (c,), (dc,) = primals, tangents
     return angle(c), -safe_divide(dc, sine(c))
 
@@ -126,7 +126,7 @@ def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array
 
 
 @arctan2.defjvp
-def _arctan2_jvp(primals, tangents):
+def _arctan2_jvp(primals: tuple, tangents: tuple) -> tuple:
     (y, x), (dy, dx) = primals, tangents
     norm = jnp.hypot(x, y)
     return arctan2(y, x), ((x / norm) * dy - (y / norm) * dx) / norm
@@ -178,9 +178,9 @@ def erfcx(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 def cos_and_sin(x: Float[Array, "*shape"]) -> tuple[Array, Array]:
-    """Both at once, to a few roundings where |x| is below 1e4 or so.
+    """The cosine and the sine of x, to a few roundings where |x| is below 1e4 or so.
 
-    XLA's own take one number at a time on a CPU, ten times as long as this. float64 goes there all the same.
+    On a CPU, XLA computes them one number at a time, which takes ten times as long. float64 still does that.
     """
     return _cos_and_sin(jnp.asarray(x))
 
@@ -204,22 +204,22 @@ def _cos_and_sin(x: Array) -> tuple[Array, Array]:
 
 
 @_cos_and_sin.defjvp
-def _cos_and_sin_jvp(primals, tangents):
+def _cos_and_sin_jvp(primals: tuple, tangents: tuple) -> tuple:
     cos, sin = _cos_and_sin(*primals)
     return (cos, sin), (-sin * tangents[0], cos * tangents[0])
 
 
 def product_precision(dtype: Any) -> str | None:
-    """How precisely matrices of `dtype` are multiplied: as well as can be, which GPUs do not on their own.
+    """The `precision` argument for products of matrices of `dtype`: the highest, which GPUs do not use on their own.
 
-    Products of half precision are exact in float32, in which they are added up. Asking for more would keep a GPU from the
-    units that make them fast.
+    Half precision needs no argument. Its products are exact in float32, where they are summed, and a GPU asked for more would
+    not use its fast units.
     """
     return None if jnp.dtype(dtype).itemsize < 4 else "highest"
 
 
 def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
-    """fn(*arrays), whose results are shaped like the first arrays, neither merged with other steps nor computed twice.
+    """fn(*arrays), which XLA neither merges with other steps nor computes twice. Results are shaped like the first arrays.
 
     Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
     a convolutional kernel then takes three times as long, a deep fully connected one twice. Its own barrier is gone
@@ -230,19 +230,19 @@ def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
     if first is None or first.size == 0 or on_accelerator():
         return fn(*arrays)
 
-    def nan(*arrays):
+    def nan(*arrays: Array | None) -> Any:
         return jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), arrays[:results])
 
     return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
 
 
 def materialize(x: Array) -> Array:
-    """x as an array of its own. A GPU would merge the sums along one axis with those along the next, nine terms for six."""
+    """x, computed before it is used. Else a GPU would merge sums along two axes into one, of nine terms instead of six."""
     return jax.lax.optimization_barrier(x) if on_accelerator() else x
 
 
 def tree_barrier(fn: Callable, *trees: Any) -> Any:
-    """fn(*trees) by itself, as `fusion_barrier`, for arguments and results that are any trees of arrays."""
+    """`fusion_barrier` for arguments and results that are trees of arrays."""
     if on_accelerator():
         return jax.lax.optimization_barrier(fn(*jax.lax.optimization_barrier(trees)))
     shapes = jax.eval_shape(fn, *trees)
@@ -250,7 +250,7 @@ def tree_barrier(fn: Callable, *trees: Any) -> Any:
     leaves = [leaf for leaf in jax.tree.leaves(trees[::-1]) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     first = next(leaf for leaf in leaves if leaf.size)
 
-    def nan(*trees):
+    def nan(*trees: Any) -> Any:
         return jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
 
     return jax.lax.cond(jnp.any(first == first), fn, nan, *trees)

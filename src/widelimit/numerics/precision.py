@@ -1,9 +1,9 @@
-"""Input at the border: checked, and computed in its own precision.
+"""Checks of what users give, and the precision in which it is computed.
 
 NumPy input gives NumPy output: float64 is computed in float64 inside a scope of its own, whatever JAX's global setting;
 integers, booleans and float16 become float32. JAX arrays keep their dtype, but for kernels of half precision, which are
-float32. Nothing is silently cut down; only while JAX traces a function of something else (the parameters, say) does
-NumPy input follow JAX's own setting.
+float32. Nothing is silently cut down. Only while JAX traces a function of something else, such as the parameters, does NumPy
+input follow JAX's own setting.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_LOOKED_AT = 2**22  # numbers at a time
+_CHECKED_AT_ONCE = 2**22  # numbers
 
 
 def check_inputs(x1: Any, x2: Any, names: tuple[str, str] = ("x1", "x2")) -> tuple[Any, Any]:
-    """Both inputs as arrays of one kind and dtype, with a batch and a channel axis, finite and of matching shape."""
+    """Both inputs as arrays of one kind and dtype. Raises unless they are finite and of matching shape, (n, ..., channels)."""
     with_jax = any(isinstance(x, jax.Array) for x in (x1, x2))
     x1 = _input(names[0], x1, with_jax)
     if x2 is None:
@@ -54,7 +54,7 @@ def common_arrays(*values: Any) -> list[Any]:
 
 
 def in_input_precision(fn: Callable, *arrays: Any) -> Any:
-    """fn(*arrays), where arrays are of one dtype or None: NumPy arrays in a scope of their precision, and back to NumPy."""
+    """fn(*arrays), for arrays of one dtype, or None. NumPy arrays are computed in their own precision and give NumPy arrays."""
     if not isinstance(arrays[0], np.ndarray):
         return fn(*arrays)
     try:
@@ -66,7 +66,7 @@ def in_input_precision(fn: Callable, *arrays: Any) -> Any:
 
 
 def precision_scope(x: Any) -> AbstractContextManager:
-    """The scope in which NumPy arrays like x are computed; JAX arrays are computed in the present one."""
+    """The scope in which arrays like x are computed: JAX's 64-bit mode for NumPy's float64, the present one for JAX arrays."""
     return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 
 
@@ -135,7 +135,7 @@ def _refuse_complex(name: str, x: Any) -> None:
 
 def _refuse_non_finite(name: str, x: Any) -> None:
     library: Any = np if isinstance(x, np.ndarray) else jnp
-    step = max(1, _LOOKED_AT // max(1, prod(x.shape[1:])))  # x may be a file larger than memory
+    step = max(1, _CHECKED_AT_ONCE // max(1, prod(x.shape[1:])))  # x may be a file larger than memory
     for start in range(0, len(x), step) if library is np else [0]:
         part = x[start : start + step] if library is np else x
         try:
