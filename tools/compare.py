@@ -38,12 +38,14 @@ FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # In the process of one version.
 
 
-def work(folder: Path, seeds: list[int]) -> None:
-    """Run cases, and write what each gives into the folder."""
+def work(folder: Path, source: Path, seeds: list[int]) -> None:
+    """Run cases with the version in `source`, and write what each gives into the folder."""
     import jax
 
     import cases
 
+    if not Path(cases.draw.wl.__file__).is_relative_to(source):
+        raise SystemExit(f"widelimit was imported from {cases.draw.wl.__file__}, and not from {source}.")
     warnings.simplefilter("ignore")
     for place, seed in enumerate(seeds):
         arrays, texts = flat(cases.made(seed))
@@ -158,7 +160,7 @@ def start(source: Path, folder: Path, seeds: list[int]) -> subprocess.Popen:
     """The process of one version."""
     path = os.pathsep.join([str(source), str(Path(__file__).parent)])
     environment = {"XLA_FLAGS": FLAGS, "JAX_PLATFORMS": "cpu", **os.environ, "PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", __file__, "--work", str(folder), *map(str, seeds)]
+    command = [sys.executable, "-W", "ignore", __file__, "--work", str(folder), str(source), *map(str, seeds)]
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
@@ -215,6 +217,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        work(Path(sys.argv[2]), [int(seed) for seed in sys.argv[3:]])
+        work(Path(sys.argv[2]), Path(sys.argv[3]), [int(seed) for seed in sys.argv[4:]])
     else:
         main()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import describe, errors, estimators, features, kernels, regression, tangents
+from . import describe, draw, errors, estimators, features, kernels, regression, tangents
 
 EXACT = "exact"  # kernels, features and what else is computed in one pass: 1e-12 in float64
 SOLVED = "solved"  # what comes of solving equations: 1e-8
@@ -46,6 +46,7 @@ KINDS = {
     "texts": Kind(describe.networks, EXACT, 3),
     "command line": Kind(describe.commands, SOLVED, 1),
 }
+__all__ = ["KINDS", "draw", "kind_of", "made"]
 _HUNDRED = [name for name, kind in KINDS.items() for _ in range(kind.share)]
 _ORDER = [_HUNDRED[i] for i in np.random.default_rng(0).permutation(len(_HUNDRED))]
 
