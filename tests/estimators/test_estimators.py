@@ -105,7 +105,7 @@ def test_scores_of_penalties_are_what_they_say(by, weighted):
 def test_gcv_is_the_same_from_rows_and_from_sums():
     few, many = (sketched(n_components=128, penalty="gcv") for _ in range(2))
     few.fit(X, Y)  # 120 rows: solved among rows
-    many._first(X, Y)
+    many._check_first(X, Y)
     many._begin(1)
     many.stream_.gather()  # solved among features
     many.partial_fit(X, Y)
