@@ -75,6 +75,26 @@ def test_no_penalty_and_repeated_features():
     np.testing.assert_allclose(doubled @ path.weights[0], PHI @ np.linalg.lstsq(PHI, Y, rcond=None)[0], atol=1e-8)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_no_penalty_takes_the_least_weights(scale):
+    """Repeated features share their weight, however large they are."""
+    doubled = scale * np.concatenate([PHI, PHI], axis=1)
+    (weights,) = ridge.solve(ridge.update(None, doubled, Y), [0.0]).weights
+    half = np.linalg.lstsq(PHI, Y, rcond=None)[0] / 2 / scale
+    np.testing.assert_allclose(weights, np.concatenate([half, half]), rtol=0, atol=1e-8 * np.abs(half).max())
+
+
+def test_paths_have_their_lowest_score():
+    path = ridge.RidgePath(np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(3, 2, 1), np.array([2.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(path.best, [[2.0], [3.0]])
+    kernel = ridge.KernelPath(path.penalties, path.weights, path.scores)
+    assert kernel.chosen == 1
+    np.testing.assert_array_equal(kernel.coefficients, path.weights)
+    penalties, weights, scores = path
+    np.testing.assert_array_equal(weights, path.weights)
+    assert (penalties[0], scores[0]) == (1.0, 2.0)
+
+
 BAD = {
     "rows": (lambda: ridge.update(None, PHI, Y[:5]), "A block has features"),
     "features": (lambda: ridge.update(ridge.empty(4, 2), PHI, Y), "The state is of 4 features"),

@@ -1,14 +1,9 @@
 """Checks of what the functions of kernel matrices are given: K and targets of training rows, kernels of test rows, noise."""
 
 import numpy as np
-from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 
 from ..numerics.precision import common_arrays
-
-AnyArray = Array | np.ndarray
-Matrix = Float[AnyArray, "rows columns"]
-Outputs = Float[AnyArray, " rows *outputs"]
+from .arrays import AnyArray, ArrayLike
 
 
 def check_kernels(

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Num
-from numpy.typing import ArrayLike
 
+from .arrays import ArrayLike
 from .objective import check_penalties
 from .on_device import Rows, predict_rows, solve_features, solve_kernel
 from .path import lowest
@@ -42,7 +42,7 @@ class HeldOut(NamedTuple):
 
 def feature_path(
     phi: Rows, y: ArrayLike, penalties: ArrayLike, stop: int | None = None, tile: int = TILE
-) -> Float[np.ndarray, "penalties rows outputs"]:
+) -> Float[np.ndarray, "penalties predicted outputs"]:
     """Fit the first len(y) rows of the features phi, (rows, m), and predict the rows from there to `stop`.
 
     y is (n, outputs). Gives (penalties, rows, outputs), NaN where a penalty is too small for a factor.
@@ -56,7 +56,7 @@ def feature_path(
 
 def kernel_path(
     K: Rows, y: ArrayLike, penalties: ArrayLike, stop: int | None = None, tile: int = TILE
-) -> Float[np.ndarray, "penalties rows outputs"]:
+) -> Float[np.ndarray, "penalties predicted outputs"]:
     """`feature_path` with kernels K, (rows, columns), of all rows with the first ones, of which the first len(y) are fitted."""
     targets, shares, stop = _check(K, y, penalties, stop, "kernels")
     if K.shape[1] < len(targets):
@@ -82,7 +82,9 @@ def chosen_on_held_out(
 
 
 def scored(
-    predictions: Float[np.ndarray, "penalties rows outputs"], y: Num[np.ndarray, "rows outputs"], penalties: ArrayLike
+    predictions: Float[np.ndarray, "penalties predicted outputs"],
+    y: Num[np.ndarray, "predicted outputs"],
+    penalties: ArrayLike,
 ) -> HeldOut:
     """The score of every penalty's predictions of y."""
     failed = ~np.isfinite(predictions).all((1, 2))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .checks import AnyArray
+from .arrays import AnyArray
 
 
 def cholesky_with_jitter(

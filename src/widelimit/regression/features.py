@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 from scipy import linalg
 
+from .arrays import ArrayLike
 from .objective import Centred, Mean, Unit, absolute_penalties, check_penalties, effective_rows
 from .path import Path, RidgePath, gcv
 from .path import leave_one_out as leave_one_out_error

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 from scipy import linalg
 
 from ..numerics.precision import common_arrays, in_input_precision
-from .checks import AnyArray, check_kernels, check_priors
+from .arrays import AnyArray, ArrayLike, Scalar
+from .checks import check_kernels, check_priors
 from .factor import cholesky_with_jitter, warn_of_jitter
 from .sums import RidgeState
 
@@ -30,7 +30,7 @@ def posterior(
     y: ArrayLike,
     K_cross: ArrayLike | None = None,
     K_test: ArrayLike | None = None,
-    noise: float = 0.0,
+    noise: Scalar = 0.0,
 ) -> Posterior:
     """The Gaussian process with kernel matrix K on the training rows, given their targets y.
 
@@ -75,7 +75,7 @@ def trained_posterior(
     prior: ArrayLike,
     prior_cross: ArrayLike,
     prior_test: ArrayLike,
-    noise: float = 0.0,
+    noise: Scalar = 0.0,
 ) -> Posterior:
     """Networks trained to the end by the kernel K, whose outputs start with the covariances `prior`, as in `GradientFlow`.
 
@@ -116,7 +116,7 @@ def trained_covariance(
     return symmetric(prior_test + weights @ prior @ weights.T - mixed - mixed.T)
 
 
-def log_marginal_likelihood(K: ArrayLike, y: ArrayLike, noise: float = 0.0) -> Float[AnyArray, ""]:
+def log_marginal_likelihood(K: ArrayLike, y: ArrayLike, noise: Scalar = 0.0) -> Float[AnyArray, ""]:
     """The logarithm of the density of the targets y under the Gaussian process with kernel matrix K, summed over outputs.
 
     `noise` is the variance of the targets' noise. Differentiable.
@@ -165,7 +165,7 @@ class FeaturePosterior(NamedTuple):
         return rows
 
 
-def feature_posterior(state: RidgeState, noise: float) -> FeaturePosterior:
+def feature_posterior(state: RidgeState, noise: Scalar) -> FeaturePosterior:
     """The Gaussian process with the kernel phi . phi' given the rows of the state and the variance of their noise.
 
     In weights: their prior is standard normal, their covariance noise (phi^T phi + noise)^-1.

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 
 from ..numerics.precision import common_arrays, in_input_precision
-from .checks import AnyArray, check_kernels, check_outputs, check_priors
+from .arrays import AnyArray, ArrayLike, Scalar
+from .checks import check_kernels, check_outputs, check_priors
 from .gaussian_process import trained_covariance
 
 
@@ -74,7 +74,7 @@ def _at_times(fn: Callable[..., Array], values: Array, vectors: Array, y: Array,
     return flat.reshape(*t.shape, *flat.shape[1:])
 
 
-def gradient_flow(K: ArrayLike, y: ArrayLike, noise: float = 0.0) -> GradientFlow:
+def gradient_flow(K: ArrayLike, y: ArrayLike, noise: Scalar = 0.0) -> GradientFlow:
     """Gradient flow with the training kernel K + noise I towards the targets y."""
     train, targets, _, _, variance = check_kernels(noise, K, y)
     flow, lowest = in_input_precision(_decompose, train, targets, variance)

@@ -1,18 +1,18 @@
 """The scales, slopes and noise that make the targets of a Gaussian process most likely."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from ..kernels.exact import kernel
 from ..network import Network
 from ..numerics.precision import check_inputs
+from .arrays import ArrayLike, Scalar
 from .checks import check_kernels
 from .factor import warn_of_jitter
 from .gaussian_process import log_likelihood
@@ -24,7 +24,7 @@ class Fit(NamedTuple):
     """What `fit_hyperparameters` found: the network and the noise, their likelihood, and how the search ended."""
 
     net: Network
-    noise: float
+    noise: Scalar
     log_likelihood: float
     steps: int
     converged: bool
@@ -41,7 +41,7 @@ class _Parameters(NamedTuple):
     logarithmic: Bool[np.ndarray, " leaves"]
 
     @classmethod
-    def of(cls, net: Network, noise: float) -> "_Parameters":
+    def of(cls, net: Network, noise: Scalar) -> "_Parameters":
         """Free are scales and the noise, unless they are 0, and all parameters of activations."""
         paths, structure = jax.tree_util.tree_flatten_with_path(net)
         start = np.array([float(leaf) for _, leaf in paths] + [noise])
@@ -65,7 +65,7 @@ class _Parameters(NamedTuple):
 
 
 def fit_hyperparameters(
-    net: Network, x: ArrayLike, y: ArrayLike, noise: float = 0.1, get: Literal["nngp", "ntk"] = "nngp", steps: int = 100
+    net: Network, x: ArrayLike, y: ArrayLike, noise: Scalar = 0.1, get: str = "nngp", steps: int = 100
 ) -> Fit:
     """The scales, slopes and noise of the highest marginal likelihood near those given, by L-BFGS in float64.
 

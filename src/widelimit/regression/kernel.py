@@ -4,8 +4,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from .arrays import ArrayLike
 from .objective import Centred, Mean, Unit, absolute_penalties, effective_rows, target_mean
 from .path import KernelPath, Path, gcv, leave_one_out
 from .spectrum import Spectrum, decompose

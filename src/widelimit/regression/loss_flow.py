@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.ode import odeint
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
 
 from ..numerics.precision import in_input_precision
-from .checks import AnyArray, check_kernels, check_outputs
+from .arrays import AnyArray, ArrayLike
+from .checks import check_kernels, check_outputs
 
-Loss = Callable[[Array, Array], Array]
+Loss = Callable[[Array, AnyArray], Array]
 
 
 class FlowState(NamedTuple):
@@ -63,7 +63,7 @@ def loss_flow(
         test_velocity = None if test is None else 0.0 if test_velocity is None else test_velocity
         starts = (train, test, 0.0 if train_velocity is None else train_velocity, test_velocity)
 
-    def run(K: Array, y: Array, K_cross: Array | None) -> FlowState:
+    def run(K: AnyArray, y: AnyArray, K_cross: AnyArray | None) -> FlowState:
         def fill(value: ArrayLike, count: int) -> Array:
             return jnp.broadcast_to(jnp.asarray(value, K.dtype), (count, *y.shape[1:]))
 
@@ -89,7 +89,7 @@ def _check_times(t: ArrayLike) -> Float[np.ndarray, "*times"]:
 
 
 def _motion(
-    loss: Loss, K: Array, y: Array, K_cross: Array | None, speed: float, momentum: float | None
+    loss: Loss, K: AnyArray, y: AnyArray, K_cross: AnyArray | None, speed: float, momentum: float | None
 ) -> Callable[[FlowState, Array], FlowState]:
     """What a state changes by in time."""
     slope = jax.grad(lambda f: loss(f, y))

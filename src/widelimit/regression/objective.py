@@ -20,7 +20,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
+
+from .arrays import ArrayLike
 
 Centred = Literal["nothing", "targets", "all"]
 Unit = Literal["absolute", "share"]

@@ -109,7 +109,7 @@ def _kernel_tiles(
 
 def predict_rows(
     path: Path, mean: Mean, rows: Rows, start: int, stop: int, tile: int
-) -> Float[np.ndarray, "penalties rows outputs"]:
+) -> Float[np.ndarray, "penalties predicted outputs"]:
     """The targets of the rows from `start` to `stop`, features or kernels with the fitted rows, for every penalty."""
     columns = path.solutions.shape[1]
     with jax.enable_x64(True):

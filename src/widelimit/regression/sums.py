@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
+from .arrays import ArrayLike
 from .objective import Centred, Mean, check_weight, effective_rows
 
 
