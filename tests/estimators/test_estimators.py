@@ -32,6 +32,7 @@ from widelimit.estimators import (
     load,
     save,
 )
+from widelimit.estimators.stream import Stream
 from widelimit.estimators.targets import nearest_probabilities
 from widelimit.regression.kernel import kernel_ridge
 
@@ -105,7 +106,7 @@ def test_scores_of_penalties_are_what_they_say(by, weighted):
 def test_gcv_is_the_same_from_rows_and_from_sums():
     few, many = (sketched(n_components=128, penalty="gcv") for _ in range(2))
     few.fit(X, Y)  # 120 rows: solved among rows
-    many._first(X, Y)
+    many._check_first(X, Y)
     many._begin(1)
     many.stream_.gather()  # solved among features
     many.partial_fit(X, Y)
@@ -167,6 +168,33 @@ def test_blocks_of_features_are_one_block(monkeypatch, penalty, weighted):
     np.testing.assert_allclose(whole.predict(X), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("weight", "rows"), [(2.0, 32), (0.1, 64), (1.0, 64)])
+def test_rows_become_sums_when_they_are_as_many_as_features(weight, rows):
+    """A row of weight 2 is two rows, one of weight 0.1 is one, and one of weight 0 is none."""
+    w = np.full(rows, weight)
+    w[0] = 0
+    model = sketched().partial_fit(X[:rows], Y[:rows], sample_weight=w)
+    assert model.stream_.rows is not None
+    model.partial_fit(X[rows : rows + 1], Y[rows : rows + 1], sample_weight=[weight])
+    assert model.stream_.rows is None
+
+
+def test_partial_fit_only_adds_sums(monkeypatch):
+    """The system is solved by the first read of an attribute, once."""
+    solved = []
+    solve = Stream._from_sums
+    monkeypatch.setattr(Stream, "_from_sums", lambda self, again: solved.append(1) or solve(self, again))
+    model = sketched().partial_fit(X, Y).partial_fit(X, Y)
+    assert solved == []
+    first = model.coef_
+    model.predict(X)
+    model.score(X, Y)
+    assert (model.penalty_ in model.penalties_, model.coef_ is first, solved) == (True, True, [1])
+    model.partial_fit(X[:1], Y[:1])
+    assert solved == [1]
+    assert not np.array_equal(model.coef_, first)
+
+
 @pytest.mark.parametrize("penalty", ["gcv", "loo", "folds"])
 def test_targets_far_from_zero(penalty):
     """A constant of 1e8 leaves 8 digits: the model is the same as without it."""
@@ -197,6 +225,12 @@ def test_rows_of_weight_zero_are_not_there(model):
     with_zeros, without = clone(model).fit(X, Y, sample_weight=w), clone(model).fit(X[w > 0], Y[w > 0])
     assert with_zeros.penalty_ == pytest.approx(without.penalty_)
     np.testing.assert_allclose(with_zeros.predict(X), without.predict(X), atol=1e-8)
+
+
+def test_one_weight_for_all_rows():
+    one = NeuralKernelRegressor(depth=1).fit(X, Y, sample_weight=2.0)
+    many = NeuralKernelRegressor(depth=1).fit(X, Y, sample_weight=np.full(len(X), 2.0))
+    np.testing.assert_array_equal(one.predict(X), many.predict(X))
 
 
 def test_singular_kernels_have_deviations():
@@ -342,6 +376,7 @@ BAD = {
     "side": (lambda: NeuralKernelRegressor("conv", image_shape=4).fit(X, Y), "image_shape is"),
     "grid": (lambda: NeuralKernelRegressor(penalties="abc").fit(X, Y), "penalties are numbers"),
     "weights": (lambda: NeuralKernelRegressor().fit(X, Y, sample_weight=-np.ones(120)), "[Nn]egative"),
+    "few weights": (lambda: NeuralKernelRegressor().fit(X, Y, sample_weight=np.ones(7)), "X has 120 rows"),
     "gradient": (lambda: NeuralKernel()(X, X, eval_gradient=True), "Y=None"),
     "unit": (lambda: ImageNormalizer(unit="norm").fit(X), "unit is"),
     "regularization": (lambda: ZCA(regularization=-1).fit(X), "regularization is"),

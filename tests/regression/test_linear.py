@@ -203,6 +203,24 @@ def test_float32_is_as_good_as_its_rounding():
     np.testing.assert_allclose(found.mean, expected.mean, atol=tolerance)
 
 
+def test_variances_of_training_rows_are_no_less_than_0():
+    """Without noise they are 0, and in float32 rounding goes either way."""
+    K = TRAIN.nngp.astype(np.float32)
+    variances = linear.posterior(K, Y.astype(np.float32), K, np.diag(K)).covariance
+    assert np.all(variances >= 0)
+    assert np.all(variances <= 1e-4 * np.diag(K))
+
+
+def test_flows_on_any_loss_can_be_differentiated(x64):
+    """By the kernel, against central differences."""
+
+    def end(scale):
+        return linear.loss_flow(lambda f, y: jnp.sum((f - y) ** 2) / 2, scale * jnp.asarray(TRAIN.ntk), Y, 0.5)[0].sum()
+
+    difference = (end(1.0 + 1e-3) - end(1.0 - 1e-3)) / 2e-3
+    np.testing.assert_allclose(jax.grad(end)(1.0), difference, rtol=1e-4)
+
+
 def test_times_in_any_order():
     def loss(f, y):
         return jnp.sum((f - y) ** 2) / 2

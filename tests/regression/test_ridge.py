@@ -83,6 +83,17 @@ def test_weights_of_repeated_features_are_the_smallest(size):
     np.testing.assert_allclose(size * weights, np.linalg.pinv(doubled / size) @ Y, rtol=0, atol=1e-10)
 
 
+def test_paths_have_their_lowest_score():
+    path = ridge.RidgePath(np.array([1.0, 2.0, 3.0]), np.arange(6.0).reshape(3, 2, 1), np.array([2.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(path.best, [[2.0], [3.0]])
+    kernel = ridge.KernelPath(path.penalties, path.weights, path.scores)
+    assert kernel.chosen == 1
+    np.testing.assert_array_equal(kernel.coefficients, path.weights)
+    penalties, weights, scores = path
+    np.testing.assert_array_equal(weights, path.weights)
+    assert (penalties[0], scores[0]) == (1.0, 2.0)
+
+
 BAD = {
     "rows": (lambda: ridge.update(None, PHI, Y[:5]), "A block has features"),
     "features": (lambda: ridge.update(ridge.empty(4, 2), PHI, Y), "The state is of 4 features"),

@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..kernels.exact import kernel
 from ..numerics.checks import check_int
-from ..regression.kernel import Decomposition, decomposed, kernel_ridge
-from ..regression.sums import effective_rows
+from ..regression.kernel import KernelProblem, kernel_problem
+from ..regression.objective import effective_rows
 from ..storage.state import Declared, storable
-from .inputs import NETWORK, ROWS, Neural, checked_weights, with_parameters
+from .inputs import NETWORK, ROWS, Neural, check_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
 
@@ -76,20 +76,16 @@ class NeuralKernelRidge(Neural):
         self.scale_rows = scale_rows
         self.progress = progress
 
-    def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> tuple[Decomposition, np.ndarray]:
-        """Sets the solution, and gives the kernel's decomposition and the weights."""
-        choice = Choice(self.penalty, self.penalties).checked()
-        w = np.ones(len(X)) if sample_weight is None else checked_weights(sample_weight, X)
+    def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> KernelProblem:
+        """Sets the solution, and gives the problem that it solves."""
+        choice, folds = Choice(self.penalty, self.penalties).check(), check_int("folds", self.folds, least=2)
+        w = None if sample_weight is None else check_weights(sample_weight, X)
         self.kernel_, self.scale_rows_ = self.kernel, self.scale_rows
-        K = self._kernel(X)
-        self.intercept_ = w @ targets / w.sum()
-        self.penalties_ = choice.values(w @ np.diag(K) / effective_rows(w).sum())
-        by = choice.by(len(X), check_int("folds", self.folds, least=2))
-        found = decomposed(K, w)
-        path = kernel_ridge(K, targets - self.intercept_, self.penalties_, w, by, found)
-        self.X_fit_, self.dual_coef_, self.scores_ = X, path.coefficients[path.chosen], path.scores
-        self.penalty_ = float(self.penalties_[path.chosen])
-        return found, w
+        problem = kernel_problem(self._kernel(X), targets, w, centred="targets")
+        path = problem.path(*choice.penalties(), choice.from_rows(len(X), folds))
+        self.X_fit_, self.dual_coef_, self.intercept_ = X, np.array(path.best), problem.mean.targets
+        self.penalties_, self.scores_, self.penalty_ = path.penalties, path.scores, float(path.penalties[path.lowest])
+        return problem
 
     def _sizes(self) -> dict[str, int]:
         sizes = super()._sizes()
@@ -99,8 +95,8 @@ class NeuralKernelRidge(Neural):
 
     def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
         large = self.progress and max(len(x1), 0 if x2 is None else len(x2)) > 512
-        x2 = None if x2 is None else self._prepared(x2)
-        K = self.net_.kernel(self._prepared(x1), x2, get=self.kernel_, **({"progress": True} if large else {}))
+        x2 = None if x2 is None else self._network_inputs(x2)
+        K = self.net_.kernel(self._network_inputs(x1), x2, get=self.kernel_, **({"progress": True} if large else {}))
         if not np.all(np.isfinite(K)):
             raise ValueError(
                 f"The kernel of these rows is not finite: X goes up to {np.abs(x1).max():.3g}, W_std is {self.W_std}. "
@@ -111,7 +107,7 @@ class NeuralKernelRidge(Neural):
     def _values(self, X: Any) -> np.ndarray:
         """(n, outputs)."""
         check_is_fitted(self)
-        return self._kernel(self._again(X), self.X_fit_) @ self.dual_coef_ + self.intercept_
+        return self._kernel(self._check_rows(X), self.X_fit_) @ self.dual_coef_ + self.intercept_
 
 
 @storable
@@ -121,9 +117,9 @@ class NeuralKernelClassifier(Classes, ClassifierMixin, NeuralKernelRidge):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelClassifier":
         """Solve on all rows."""
-        X, y = self._start(X, y, multi_output=True)
+        X, y = self._check_training(X, y, multi_output=True)
         self._learn_classes(y)
-        self._solve(X, self._coded(y), sample_weight)
+        self._solve(X, self._encode(y), sample_weight)
         return self
 
 
@@ -140,13 +136,12 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelRegressor":
         """Solve on all rows."""
-        X, y = self._start(X, y, multi_output=True, y_numeric=True)
+        X, y = self._check_training(X, y, multi_output=True, y_numeric=True)
         self.one_output_ = y.ndim == 1
-        targets = numeric_targets(y)
-        found, w = self._solve(X, targets, sample_weight)
-        self.root_, self._half = found.root, found.half(self.penalty_)
+        problem = self._solve(X, numeric_targets(y), sample_weight)
+        self.root_, self._half = np.sqrt(problem.weight), problem.half_inverse(self.penalty_)
         # the maximum of the likelihood: y^T (K + penalty)^-1 y / n
-        self.scale_ = np.sum((targets - self.intercept_) * self.dual_coef_, axis=0) / effective_rows(w).sum()
+        self.scale_ = np.sum(problem.y * self.dual_coef_, axis=0) / effective_rows(problem.weight).sum()
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -159,15 +154,16 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
             values = self._values(X)
             return values[:, 0] if self.one_output_ else values
         check_is_fitted(self)
-        X = self._again(X)
+        X = self._check_rows(X)
         cross = self._kernel(X, self.X_fit_).astype(np.float64)
         mean = cross @ self.dual_coef_ + self.intercept_
-        own = self.net_.kernel(self._prepared(X), get=self.kernel_, diagonal=True)
+        own = self.net_.kernel(self._network_inputs(X), get=self.kernel_, diagonal=True)
         std = np.sqrt(np.maximum(own - np.sum((cross @ self._inverse()) ** 2, axis=1), 0)[:, None] * self.scale_)
         return (mean[:, 0], std[:, 0]) if self.one_output_ else (mean, std)
 
     def _inverse(self) -> np.ndarray:
         """H with H H^T = (K + penalty / w)^-1; as large as the kernel, so files leave it out."""
         if not hasattr(self, "_half"):
-            self._half = decomposed(self._kernel(self.X_fit_), self.root_**2).half(self.penalty_)
+            problem = kernel_problem(self._kernel(self.X_fit_), np.zeros(len(self.X_fit_)), self.root_**2)
+            self._half = problem.half_inverse(self.penalty_)
         return self._half

@@ -22,7 +22,7 @@ class Sketched(Neural):
 
     _saved: ClassVar[Declared] = {"map_": FeatureMap}
 
-    def _drawn(self) -> FeatureMap:
+    def _draw_map(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         features = check_int("n_components", self.n_components, least=1, most=_MOST)
         return self.net_.feature_map(jax.random.key(seed), self._input_shape(), features, self.kernel)
@@ -34,7 +34,7 @@ class Sketched(Neural):
 
     def _feature_blocks(self, X: np.ndarray) -> Iterator[np.ndarray]:
         """The features of checked rows, block by block."""
-        return self.map_.blocks(self._prepared(X), progress=self.progress)
+        return self.map_.blocks(self._network_inputs(X), progress=self.progress)
 
 
 @storable
@@ -80,19 +80,19 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
 
     def fit(self, X: Any, y: Any = None) -> "NeuralFeatures":
         """Draw the map for inputs of this shape; of X, nothing else is used."""
-        self._start(X)
-        self.map_, self.scale_rows_ = self._drawn(), self.scale_rows
+        self._check_training(X)
+        self.map_, self.scale_rows_ = self._draw_map(), self.scale_rows
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """The features, (n, n_components)."""
         check_is_fitted(self)
-        return self.map_(self._prepared(self._again(X)), progress=self.progress)
+        return self.map_(self._network_inputs(self._check_rows(X)), progress=self.progress)
 
     def transformed_blocks(self, X: Any) -> Iterator[np.ndarray]:
         """The features block by block, for those who do not keep them."""
         check_is_fitted(self)
-        return self._feature_blocks(self._again(X))
+        return self._feature_blocks(self._check_rows(X))
 
     @property
     def _n_features_out(self) -> int:

@@ -1,7 +1,7 @@
 """What all estimators share: a network made of plain parameters, and inputs that are tables or images.
 
-Inside, inputs are rows or images of floating-point numbers. Tables are filled up with zero columns to one of few widths,
-and rescaled so that every kernel stays what it was: sets of similar widths share compiled programs.
+Inside, inputs are rows or images of floating-point numbers. Tables are padded with zero columns to one of few widths, and
+rescaled so that every kernel stays what it was: sets of similar widths share compiled programs.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from ..activations import Activation
 from ..layers import Flatten
@@ -77,15 +78,15 @@ def network(
     return ARCHITECTURES[arch](check_int("depth", depth, least=0 if arch == "fc" else 1), activation, W_std, b_std)
 
 
-def width_for(columns: int) -> int:
-    """The width to which tables of so many columns are filled up."""
+def table_width(columns: int) -> int:
+    """The width to which a table with this many columns is padded."""
     return max(4, bucket(columns))
 
 
-def filled_up(x: np.ndarray) -> np.ndarray:
-    """A table with zero columns more, and rescaled: x . y / columns is what it was."""
+def fill_columns(x: np.ndarray) -> np.ndarray:
+    """Pad a table with zero columns and rescale it, so that x . y / columns stays what it was."""
     columns = x.shape[1]
-    width = width_for(columns)
+    width = table_width(columns)
     if width == columns:
         return x
     wide = np.zeros((len(x), width), x.dtype)
@@ -93,30 +94,38 @@ def filled_up(x: np.ndarray) -> np.ndarray:
     return wide
 
 
-def scaled_rows(x: np.ndarray) -> np.ndarray:
-    """Every row with a mean square of 1; rows of zeros stay."""
+def scale_rows_to_one(x: np.ndarray) -> np.ndarray:
+    """Scale every row to a mean square of 1; rows of zeros stay."""
     largest = np.abs(x).max(axis=1, keepdims=True, initial=0)
-    x = x / np.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
+    x = x / np.where(largest > 0, largest, 1)  # squares of the quotient neither overflow nor vanish
     size = np.sqrt(np.mean(x**2, axis=1, keepdims=True))
     return x / np.where(size > 0, size, 1)
 
 
-def checked_weights(given: Any, X: np.ndarray) -> np.ndarray:
-    """Weights of rows, or an error."""
-    w = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """The weights of rows in float64, or an error."""
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(len(X), float(sample_weight))
+    w = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if w.shape != (len(X),):
+        raise ValueError(
+            f"sample_weight has the shape {w.shape}, and X has {len(X)} rows. Give one number for each row."
+        )
+    if np.any(w < 0):
+        raise ValueError(f"Negative values in sample_weight: {w.min()} is one. Weights are 0 or more.")
     if not np.any(w > 0):
-        raise ValueError("All weights are 0, and nothing is left to learn from.")
+        raise ValueError("Sample weights must contain at least one non-zero number: nothing is left to learn from.")
     return w
 
 
 def with_parameters(text: str) -> Callable[[type], type]:
-    """Put what classes have in common into the docstring of each."""
+    """Append to a class's docstring what several classes have in common."""
 
-    def added(cls: type) -> type:
+    def add_text(cls: type) -> type:
         cls.__doc__ = f"{(cls.__doc__ or '').rstrip()}\n{text}"
         return cls
 
-    return added
+    return add_text
 
 
 class Neural(BaseEstimator):
@@ -140,8 +149,8 @@ class Neural(BaseEstimator):
             raise ValueError(f"kernel is 'ntk' or 'nngp', not {self.kernel!r}.")
         return network(self.arch, self.activation, self.depth, self.W_std, self.b_std, self.net)
 
-    def _start(self, X: Any, y: Any = NO_TARGETS, **checks: Any) -> Any:
-        """Check the training inputs, and learn the shape of one of them: sets `image_shape_` and `net_`."""
+    def _check_training(self, X: Any, y: Any = NO_TARGETS, **checks: Any) -> Any:
+        """Check the training inputs; set `image_shape_`, the shape of one input, and `net_`."""
         self.image_shape_ = self._shape_of(X)
         given = {} if y is NO_TARGETS else {"y": y}
         checked = validate_data(self, _flat(X), **given, dtype=[np.float64, np.float32], **checks)
@@ -191,20 +200,20 @@ class Neural(BaseEstimator):
         return shape
 
     def _input_shape(self) -> tuple[int, ...]:
-        return (width_for(self.n_features_in_),) if self.image_shape_ is None else self.image_shape_
+        return (table_width(self.n_features_in_),) if self.image_shape_ is None else self.image_shape_
 
-    def _prepared(self, X: Any) -> np.ndarray:
-        """Inputs of the network, of checked rows: scaled, filled up or folded to images."""
-        x = scaled_rows(X) if self.scale_rows_ else X
-        return filled_up(x) if self.image_shape_ is None else x.reshape(-1, *self.image_shape_)
+    def _network_inputs(self, X: Any) -> np.ndarray:
+        """Checked rows as inputs of the network: scaled, and padded or reshaped to images."""
+        x = scale_rows_to_one(X) if self.scale_rows_ else X
+        return fill_columns(x) if self.image_shape_ is None else x.reshape(-1, *self.image_shape_)
 
-    def _again(self, X: Any) -> np.ndarray:
+    def _check_rows(self, X: Any) -> np.ndarray:
         """Check inputs against those of the fit."""
         if getattr(X, "ndim", 2) == 4 and tuple(X.shape[1:]) != self.image_shape_:
             raise ValueError(f"X has images of the shape {tuple(X.shape[1:])}, and the fit had {self.image_shape_}.")
         return validate_data(self, _flat(X), reset=False, dtype=[np.float64, np.float32])
 
-    def _again_with(self, X: Any, y: Any, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _check_rows_and_targets(self, X: Any, y: Any, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Check further rows and their targets."""
         return validate_data(self, _flat(X), y, reset=False, dtype=[np.float64, np.float32], **checks)
 

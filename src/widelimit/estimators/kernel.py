@@ -13,7 +13,7 @@ from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
 from ..numerics.padding import bucket, padded
 from ..numerics.precision import in_input_precision
-from .inputs import KERNELS, filled_up, network
+from .inputs import KERNELS, fill_columns, network
 
 
 class NeuralKernel(Kernel):
@@ -92,17 +92,17 @@ def _rows(X: Any) -> np.ndarray:
     x = x if x.dtype == np.float32 else x.astype(np.float64)
     if x.ndim != 2:
         raise ValueError(f"NeuralKernel takes rows, (n, columns), not the shape {x.shape}.")
-    return filled_up(x)
+    return fill_columns(x)
 
 
-def _with(net: Network, names: tuple[str, ...], values: Any) -> Network:
+def _with_scales(net: Network, names: tuple[str, ...], values: Any) -> Network:
     """The network with these scales in all of its Dense layers."""
     for name, value in zip(names, values, strict=True):
-        net = eqx.tree_at(partial(_all_of, name), net, replace_fn=partial(_new, value))
+        net = eqx.tree_at(partial(_all_of, name), net, replace_fn=partial(_replace, value))
     return net
 
 
-def _new(new: Any, old: Any) -> Any:
+def _replace(new: Any, old: Any) -> Any:
     return new
 
 
@@ -114,8 +114,7 @@ def _tangents(net, x, names, values, get):
     """The kernel, and its derivatives in the logarithms of the parameters, forward."""
 
     def of_logs(logs):
-        found = pure_kernel(_with(net, names, [jnp.exp(log) for log in logs]), x, ntk=get == "ntk")
-        return getattr(found, get)
+        return getattr(pure_kernel(_with_scales(net, names, [jnp.exp(log) for log in logs]), x, ntk=get == "ntk"), get)
 
     logs = tuple(jnp.log(value) for value in values)
     value, tangent = jax.linearize(of_logs, logs)

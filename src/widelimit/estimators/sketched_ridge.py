@@ -8,10 +8,10 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..numerics.checks import check_int
-from ..regression.sums import effective_rows
+from ..regression.objective import effective_rows
 from ..storage.state import Declared, storable
 from .features import Sketched
-from .inputs import NETWORK, ROWS, checked_weights, with_parameters
+from .inputs import NETWORK, ROWS, check_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
 from .targets import Classes, numeric_targets
 
@@ -39,7 +39,8 @@ _PARAMETERS = f"""
     map_
         The drawn feature map.
     coef_, intercept_
-        The solution.
+        The solution. After `partial_fit`, which only adds sums, the system is solved by `predict`, `score` or the first read of
+        one of these attributes, once for all.
     penalty_, penalties_, scores_
         Its penalty, those tried, and their scores, lower is better.
     """
@@ -72,8 +73,8 @@ class SketchedRidge(Sketched):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Draw the features and solve on all rows."""
-        X, targets = self._first(X, y)
-        w = None if sample_weight is None else checked_weights(sample_weight, X)
+        X, targets = self._check_first(X, y)
+        w = None if sample_weight is None else check_weights(sample_weight, X)
         self._begin(targets.shape[1])
         if (len(X) if w is None else effective_rows(w).sum()) >= self.n_components:
             self.stream_.gather()  # from the start: no rows are kept
@@ -83,7 +84,7 @@ class SketchedRidge(Sketched):
         return self
 
     def _partial_fit(self, X: Any, targets: np.ndarray, sample_weight: Any) -> None:
-        w = None if sample_weight is None else checked_weights(sample_weight, X)
+        w = None if sample_weight is None else check_weights(sample_weight, X)
         if self.stream_.rows is None and not self.stream_.sums:
             raise ValueError(
                 "The rows of the fit, or their sums, were not saved with this model, so it cannot learn more. Save it with "
@@ -100,8 +101,8 @@ class SketchedRidge(Sketched):
         return sizes
 
     def _begin(self, outputs: int) -> None:
-        choice, folds = Choice(self.penalty, self.penalties).checked(), check_int("folds", self.folds, least=2)
-        self.map_, self.scale_rows_ = self._drawn(), self.scale_rows
+        choice, folds = Choice(self.penalty, self.penalties).check(), check_int("folds", self.folds, least=2)
+        self.map_, self.scale_rows_ = self._draw_map(), self.scale_rows
         self.stream_ = Stream(self.n_components, outputs, choice, folds)
 
     def _rows(self, X: np.ndarray, targets: np.ndarray, w: np.ndarray | None) -> Iterator[Block]:
@@ -112,39 +113,43 @@ class SketchedRidge(Sketched):
             start += len(phi)
 
     def _solution(self) -> Solution:
+        """The solution on all rows so far: solved once, and again only after further rows."""
         check_is_fitted(self)
         return self.stream_.solution()
 
     def _values(self, X: Any) -> np.ndarray:
         """(n, outputs)."""
-        found = self._solution()
-        X = self._again(X)
-        coef = found.coef.astype(X.dtype)
-        return np.concatenate([phi @ coef for phi in self._feature_blocks(X)]) + found.intercept
+        solution = self._solution()
+        X = self._check_rows(X)
+        coef = solution.coef.astype(X.dtype)
+        return np.concatenate([phi @ coef for phi in self._feature_blocks(X)]) + solution.intercept
 
     @property
     def coef_(self) -> np.ndarray:
-        """The weights of the features, (n_components, outputs)."""
+        """The weights of the features, (n_components, outputs). The first read after `partial_fit` solves the system."""
         return self._solution().coef
 
     @property
     def intercept_(self) -> np.ndarray:
-        """The mean of the targets."""
+        """The mean of the targets. Solves the system first where `coef_` would."""
         return self._solution().intercept
 
     @property
     def penalty_(self) -> float:
-        """The penalty of the solution."""
+        """The penalty of the solution. Solves the system first where `coef_` would."""
         return float(self._solution().penalty)
 
     @property
     def penalties_(self) -> np.ndarray:
-        """The penalties that were tried."""
+        """The penalties that were tried. Solves the system first where `coef_` would."""
         return self._solution().penalties
 
     @property
     def scores_(self) -> np.ndarray:
-        """The score of each: an estimate of the mean squared error, up to a factor; lower is better."""
+        """The score of each: an estimate of the mean squared error, up to a factor; lower is better.
+
+        Solves the system first where `coef_` would.
+        """
         return self._solution().scores
 
 
@@ -155,23 +160,23 @@ class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
 
     _saved: ClassVar[Declared] = {"one_output_": bool}
 
-    def _first(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        X, y = self._start(X, y, multi_output=True, y_numeric=True)
+    def _check_first(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._check_training(X, y, multi_output=True, y_numeric=True)
         self.one_output_ = y.ndim == 1
         return X, numeric_targets(y)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SketchedRidgeRegressor":
-        """Take rows more into account; the solution is computed when it is next asked for."""
+        """Add the sums of further rows. The next `predict`, `score` or read of `coef_` solves the system."""
         if not hasattr(self, "stream_"):
-            X, targets = self._first(X, y)
+            X, targets = self._check_first(X, y)
             self._begin(targets.shape[1])
         else:
-            X, targets = self._more(X, y)
+            X, targets = self._check_more(X, y)
         self._partial_fit(X, targets, sample_weight)
         return self
 
-    def _more(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        X, y = self._again_with(X, y, multi_output=True, y_numeric=True)
+    def _check_more(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._check_rows_and_targets(X, y, multi_output=True, y_numeric=True)
         return X, numeric_targets(y)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -185,23 +190,23 @@ class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
 class SketchedRidgeClassifier(Classes, ClassifierMixin, SketchedRidge):
     """Classification by least squares with the random features of an infinitely wide network."""
 
-    def _first(self, X: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        X, y = self._start(X, y, multi_output=True)
+    def _check_first(self, X: Any, y: Any, classes: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        X, y = self._check_training(X, y, multi_output=True)
         self._learn_classes(y, classes)
-        return X, self._coded(y)
+        return X, self._encode(y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "SketchedRidgeClassifier":
-        """Take rows more into account. `classes` names all that will come, and is needed in the first call.
+        """Add the sums of further rows. `classes` names all that will come, and is needed in the first call.
 
-        The solution is computed when it is next asked for.
+        The next `predict`, `score` or read of `coef_` solves the system.
         """
         if not hasattr(self, "stream_"):
             if classes is None:
                 raise ValueError("The first partial_fit needs classes=, all labels that will come.")
-            X, targets = self._first(X, y, classes)
+            X, targets = self._check_first(X, y, classes)
             self._begin(targets.shape[1])
         else:
-            X, y = self._again_with(X, y, multi_output=True)
-            targets = self._coded(y)
+            X, y = self._check_rows_and_targets(X, y, multi_output=True)
+            targets = self._encode(y)
         self._partial_fit(X, targets, sample_weight)
         return self

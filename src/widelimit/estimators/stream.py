@@ -2,7 +2,7 @@
 
 While rows are fewer than features they are kept, and the n x n problem is solved; from then on only sums are kept, one
 set for each fold where penalties are chosen by folds. Rows belong to folds by turns, in the order of their arrival, so
-blocks of any sizes give the same folds. Targets are centred by their mean.
+blocks of any sizes give the same folds. Targets are centred by their mean, features are not.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,18 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..regression.kernel import kernel_ridge
-from ..regression.sums import (
-    RidgeState,
-    cross_validate,
-    effective_rows,
-    empty,
-    leave_one_out,
-    merge,
-    penalties_of,
-    solve,
-    update,
-)
+from ..regression.features import solve_sums
+from ..regression.kernel import By, kernel_problem
+from ..regression.objective import Unit, check_penalties, effective_rows
+from ..regression.path import Path
+from ..regression.sums import RidgeState, Sums, empty_sums
 from ..storage.state import Declared, check_state, declare
 from ..storage.values import add_kind
 
@@ -39,6 +32,11 @@ class Solution(NamedTuple):
     penalties: np.ndarray
     scores: np.ndarray
 
+    @classmethod
+    def of(cls, coef: np.ndarray, intercept: np.ndarray, path: Path) -> "Solution":
+        """What is kept of a path: one solution, and all scores."""
+        return cls(coef, intercept, path.penalties[path.lowest], path.penalties, path.scores)
+
 
 class Choice(NamedTuple):
     """How the penalty is chosen: a number, "auto", "loo", "gcv" or "folds"; from the grid, or shares of the diagonal.
@@ -50,7 +48,7 @@ class Choice(NamedTuple):
     penalty: Any
     grid: Any
 
-    def checked(self) -> "Choice":
+    def check(self) -> "Choice":
         """The same, or an error."""
         number = isinstance(self.penalty, int | float | np.number) and not isinstance(self.penalty, bool)
         known = isinstance(self.penalty, str) and self.penalty in ("auto", "loo", "gcv", "folds")
@@ -59,51 +57,26 @@ class Choice(NamedTuple):
                 f"penalty is a number of 0 or more, 'auto', 'loo', 'gcv' or 'folds', not {self.penalty!r}."
             )
         if self.grid is not None:
-            penalties_of(self.grid)
+            check_penalties(self.grid)
         return self
 
-    def by(self, rows: int, folds: int) -> Any:
-        """The score for `kernel_ridge`, where few rows allow it."""
+    def from_rows(self, rows: int, folds: int) -> By:
+        """The score of penalties where the rows are at hand."""
         if self.penalty == "auto":
             return "loo"
         if self.penalty != "folds":
-            return self.penalty if isinstance(self.penalty, str) else "gcv"
+            return "loo" if self.penalty == "loo" else "gcv"
         return min(folds, rows) if rows > 1 else "gcv"
 
-    def values(self, diagonal: float) -> np.ndarray:
-        """The penalties to try."""
+    def from_sums(self) -> str:
+        """The score of penalties where only sums are."""
+        return self.penalty if self.penalty in ("loo", "folds") else "gcv"
+
+    def penalties(self) -> tuple[Any, Unit]:
+        """The penalties to try, and their unit."""
         if not isinstance(self.penalty, str):
-            return np.array([float(self.penalty)])
-        if self.grid is not None:
-            return np.atleast_1d(np.asarray(self.grid, np.float64))
-        return np.array(PENALTIES) * (diagonal if diagonal > 0 else 1.0)
-
-
-class Sums(NamedTuple):
-    """What is kept of many rows: products, and sums by which to centre the targets.
-
-    Targets are less a fixed shift, near their mean: differences of the sums of large numbers would leave nothing.
-    """
-
-    state: RidgeState
-    phi: np.ndarray
-    y: np.ndarray
-    weight: float
-
-    def plus(self, phi: np.ndarray, y: np.ndarray, w: np.ndarray | None) -> "Sums":
-        """With rows more, in float64: small penalties bring out the rounding of products in float32."""
-        phi = phi.astype(np.float64, copy=False)
-        ones = np.ones(len(y)) if w is None else w
-        return Sums(
-            update(self.state, phi, y, w), self.phi + ones @ phi, self.y + ones @ y, self.weight + float(ones.sum())
-        )
-
-    def centred(self, mean: np.ndarray) -> RidgeState:
-        """The state of the targets less their mean."""
-        gram, moment, squares, rows = self.state
-        return RidgeState(
-            gram, moment - np.outer(self.phi, mean), squares - 2 * mean * self.y + self.weight * mean**2, rows
-        )
+            return float(self.penalty), "absolute"
+        return (PENALTIES, "share") if self.grid is None else (self.grid, "absolute")
 
 
 class Stream:
@@ -120,7 +93,7 @@ class Stream:
         self.sums: list[Sums] = []
         self.count = 0
         self.effective = 0.0  # rows by their weights, which decide as so many repeated rows would
-        self.shift: np.ndarray | None = None  # the mean of the first targets
+        self.shift: np.ndarray | None = None  # the mean of the first targets, which sums are less: they would cancel
         self.found: Solution | None = None
 
     def state(self, resumable: bool) -> dict[str, Any]:
@@ -136,7 +109,7 @@ class Stream:
     @staticmethod
     def of_state(state: dict[str, Any]) -> "Stream":
         """The stream of its state."""
-        stream = Stream(state["features"], state["outputs"], state["choice"].checked(), state["folds"])
+        stream = Stream(state["features"], state["outputs"], state["choice"].check(), state["folds"])
         rows = state["rows"]
         stream.rows = None if rows is None else [(phi, y, w) for phi, y, w in rows]
         stream.sums, stream.shift, stream.found = state["sums"] or [], state["shift"], state["found"]
@@ -174,8 +147,7 @@ class Stream:
     def gather(self) -> None:
         """Go over from rows to sums."""
         parts = self.folds if self.choice.penalty == "folds" else 1
-        zeros = np.zeros(self.features), np.zeros(self.outputs)
-        self.sums = [Sums(empty(self.features, self.outputs), *zeros, 0.0) for _ in range(parts)]
+        self.sums = [empty_sums(self.features, self.outputs) for _ in range(parts)]
         rows, self.rows, start = self.rows or [], None, 0
         for phi, y, w in rows:
             self._sum(phi, y, w, start)
@@ -186,46 +158,38 @@ class Stream:
         for k in range(parts):
             own = slice((k - start) % parts, None, parts)
             if len(y[own]):
-                self.sums[k] = self.sums[k].plus(phi[own], y[own] - self.shift, None if w is None else w[own])
+                self.sums[k] = self.sums[k].add(phi[own], y[own] - self.shift, None if w is None else w[own])
 
     def solution(self, again: Callable[[], Iterable[Block]] | None = None) -> Solution:
         """The solution on all rows; `again` gives them once more, for leave-one-out of more rows than features."""
         if self.found is None:
-            self.found = self._of_rows(self.rows) if self.rows is not None else self._of_sums(again)
+            self.found = self._from_sums(again) if self.rows is None else self._from_rows(self.rows)
         return self.found
 
-    def _of_rows(self, rows: list[Block]) -> Solution:
+    def _from_rows(self, rows: list[Block]) -> Solution:
         phi = np.concatenate([np.asarray(phi, np.float64) for phi, _, _ in rows])
         y = np.concatenate([y for _, y, _ in rows])
         w = np.concatenate([np.ones(len(y)) if w is None else w for _, y, w in rows])
-        mean = w @ y / max(w.sum(), 1e-300)
-        K = phi @ phi.T
-        grid = self.choice.values(w @ np.diag(K) / max(effective_rows(w).sum(), 1))
-        path = kernel_ridge(K, y - mean, grid, w, self.choice.by(len(y), self.folds))
-        return Solution(phi.T @ path.coefficients[path.chosen], mean, grid[path.chosen], grid, path.scores)
+        problem = kernel_problem(phi @ phi.T, y, w, centred="targets")
+        path = problem.path(*self.choice.penalties(), self.choice.from_rows(len(y), self.folds))
+        return Solution.of(phi.T @ path.best, problem.mean.targets, path)
 
-    def _of_sums(self, again: Callable[[], Iterable[Block]] | None) -> Solution:
-        mean = np.sum([part.y for part in self.sums], axis=0) / max(sum(part.weight for part in self.sums), 1e-300)
-        states = [part.centred(mean) for part in self.sums]
-        rows = max(sum(state.rows for state in states), 1)
-        grid = self.choice.values(sum(np.trace(state.gram) for state in states) / rows)
-        mean = mean + (0 if self.shift is None else self.shift)
-        if self.choice.penalty == "folds":
-            path = cross_validate(states, grid)
-        elif self.choice.penalty == "loo":
+    def _from_sums(self, again: Callable[[], Iterable[Block]] | None) -> Solution:
+        blocks: Iterable[Any] = ()
+        shift = np.zeros(self.outputs) if self.shift is None else self.shift
+        if self.choice.penalty == "loo":
             if again is None:
                 raise ValueError(
                     f"penalty='loo' looks at every row a second time, and partial_fit has kept none of {self.count} rows, "
                     f"more than the {self.features} features. Use penalty='gcv', its approximation from sums, or 'folds'."
                 )
-            path = leave_one_out(merge(*states), grid, ((phi, y - mean, w) for phi, y, w in again() if len(y)))
-        else:
-            path = solve(merge(*states), grid)
-        chosen = int(np.argmin(path.scores))
-        return Solution(path.weights[chosen], mean, grid[chosen], grid, path.scores)
+            blocks = ((phi, y - shift, w) for phi, y, w in again() if len(y))
+        penalties, unit = self.choice.penalties()
+        path, mean = solve_sums(self.sums, penalties, self.choice.from_sums(), blocks, centred="targets", unit=unit)
+        return Solution.of(np.array(path.best), mean.targets + shift, path)
 
 
-declare(Choice, {"penalty": object, "grid": object})  # which `Choice.checked` looks at
+declare(Choice, {"penalty": object, "grid": object})  # which `Choice.check` looks at
 declare(
     Solution,
     {

@@ -35,12 +35,12 @@ class Classes(BaseEstimator):
         if self.multilabel_:
             self.classes_ = np.arange(y.shape[1])
             return
-        found = np.unique(column_or_1d(y))
-        self.classes_ = found if classes is None else np.unique(np.asarray(classes))
+        present = np.unique(column_or_1d(y))
+        self.classes_ = present if classes is None else np.unique(np.asarray(classes))
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes at least, and y has one class: {found[0]}.")
+            raise ValueError(f"{type(self).__name__} needs two classes at least, and y has one class: {present[0]}.")
 
-    def _coded(self, y: Any) -> np.ndarray:
+    def _encode(self, y: Any) -> np.ndarray:
         """The targets of labels, (n, columns)."""
         if self.multilabel_:
             y = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
@@ -104,8 +104,8 @@ def nearest_probabilities(estimates: np.ndarray) -> np.ndarray:
     excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, estimates.shape[1] + 1)
     last = np.count_nonzero(falling > excess, axis=1) - 1
     shift = np.take_along_axis(excess, last[:, None], axis=1)
-    found = np.maximum(estimates - shift, 0)
-    return found / found.sum(axis=1, keepdims=True)
+    nearest = np.maximum(estimates - shift, 0)
+    return nearest / nearest.sum(axis=1, keepdims=True)
 
 
 def numeric_targets(y: Any) -> np.ndarray:

@@ -102,10 +102,10 @@ class _Layout:
 def _part(kernel: Any, name: str) -> Any:
     """The kernel named, of a kernel object or a named tuple; an array stands for any."""
     if hasattr(kernel, "nngp") or hasattr(kernel, "ntk"):
-        found = getattr(kernel, name, None)
-        if found is None:
+        part = getattr(kernel, name, None)
+        if part is None:
             raise ValueError(f"{name!r} is needed, and the kernel given has none. Compute it with get=('nngp', 'ntk').")
-        return found
+        return part
     return kernel
 
 
@@ -205,8 +205,8 @@ def gradient_descent_mse_ensemble(
 
     def add(store, x1, x2, names, options):
         if missing := tuple(name for name in names if name not in store):
-            found = kernel_fn(x1, x2, missing, **options)._asdict()
-            store |= {name: layout.kernel(kernel) for name, kernel in found.items()}
+            kernels = kernel_fn(x1, x2, missing, **options)._asdict()
+            store |= {name: layout.kernel(kernel) for name, kernel in kernels.items()}
 
     def shifted(name):
         reg = _regularized(train[name], diag_reg, diag_reg_absolute_scale)
@@ -219,6 +219,7 @@ def gradient_descent_mse_ensemble(
         add(train, x_train, None, need, kernel_fn_train_train_kwargs)
         options = kernel_fn_train_train_kwargs | kernel_fn_test_test_kwargs
         cross: dict[str, Any] = {}
+        test: Any = None
         if x_test is not None:
             add(cross, x_test, x_train, need, options)
             test = layout.kernel(kernel_fn(x_test, None, "nngp", **options)) if compute_cov else None

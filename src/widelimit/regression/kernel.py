@@ -1,115 +1,129 @@
-"""Ridge regression with a kernel matrix: solutions for many penalties from one eigendecomposition, each with a score.
+"""Ridge regression with a kernel matrix on the host: one eigendecomposition of S K S serves all penalties and scores."""
 
-With weights w the problem is min sum_i w_i (y_i - f_i)^2 + penalty |f|^2, solved by (K + penalty W^-1) a = y, f = K a. In
-the symmetric form used here, (S K S + penalty) b = S y with S = W^(1/2) and a = S b, rows of weight 0 drop out.
-
-A row of weight w >= 1 counts as w rows, so whole weights give what repeated rows give, scores included; one of less weight
-is one row that is trusted less.
-"""
-
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import linalg
+from jaxtyping import Float
 
-from .sums import effective_rows, gcv, inverses, penalties_of
+from .arrays import ArrayLike
+from .objective import Centred, Mean, Unit, absolute_penalties, effective_rows, target_mean
+from .path import KernelPath, Path, gcv, leave_one_out
+from .spectrum import Spectrum, decompose
 
-_HOW = ("loo", "gcv")
+By = Literal["loo", "gcv"] | int  # a number is that of the folds
 
 
-class KernelPath(NamedTuple):
-    """Solutions for several penalties: coefficients (penalties, n, outputs) of K(x, rows), and scores, lower is better."""
+class KernelProblem(NamedTuple):
+    """A kernel matrix, targets and weights, centred as asked for; solved for any penalties."""
 
-    penalties: np.ndarray
-    coefficients: np.ndarray
-    scores: np.ndarray
+    K: Float[np.ndarray, "n n"]
+    y: Float[np.ndarray, "n outputs"]
+    weight: Float[np.ndarray, " n"]
+    mean: Mean
+    spectrum: Spectrum  # of S K S, S = W^(1/2)
 
     @property
-    def chosen(self) -> int:
-        """The place of the lowest score."""
-        return int(np.argmin(self.scores))
+    def diagonal(self) -> float:
+        """The mean diagonal of the kernel, by which shares are multiplied."""
+        return float(self.weight @ np.diag(self.K) / max(effective_rows(self.weight).sum(), 1))
 
+    def path(self, penalties: ArrayLike, unit: Unit, by: By) -> Path:
+        """The solutions, coefficients of K(x, rows), and their scores."""
+        absolute = absolute_penalties(penalties, unit, self.diagonal)
+        if isinstance(by, str) or not 2 <= by <= len(self.y):
+            if by not in ("loo", "gcv"):
+                raise ValueError(
+                    f"by is 'loo', 'gcv' or a number of folds from 2 to the number of rows {len(self.y)}, not {by!r}."
+                )
+            scores = self._scores(absolute, by)
+        else:
+            scores = self._scores_by_folds(absolute, by)
+        root = np.sqrt(self.weight)[:, None]
+        solutions = root * self.spectrum.solve(root * self.y, absolute)
+        if np.any(self.mean.rows):  # the coefficients of centred rows add up to 0, but for rounding
+            solutions -= (self.weight / self.weight.sum())[:, None] * solutions.sum(1, keepdims=True)
+        return Path(absolute, solutions, scores)
 
-class Decomposition(NamedTuple):
-    """S K S with S = W^(1/2): its eigenvalues, at least 0, its eigenvectors, and the diagonal of S."""
-
-    values: np.ndarray
-    vectors: np.ndarray
-    root: np.ndarray
-
-    def half(self, penalty: float) -> np.ndarray:
+    def half_inverse(self, penalty: float) -> Float[np.ndarray, "n n"]:
         """H with H H^T = (K + penalty W^-1)^-1."""
-        (inverse,) = inverses(self.values, np.array([penalty]))
-        return self.root[:, None] * self.vectors * np.sqrt(inverse)
+        (inverse,) = self.spectrum.inverses(np.array([penalty]))
+        return np.sqrt(self.weight)[:, None] * self.spectrum.vectors * np.sqrt(inverse)
+
+    def _scores(self, penalties: Float[np.ndarray, " penalties"], by: By) -> Float[np.ndarray, " penalties"]:
+        vectors, counts, seen = self.spectrum.vectors, effective_rows(self.weight), self.weight > 0
+        rotated = vectors.T @ (np.sqrt(self.weight)[:, None] * self.y)
+        squares = vectors**2 if by == "loo" else None
+        scores = []
+        for penalty, inverse in zip(penalties, self.spectrum.inverses(penalties), strict=True):
+            rest = np.where(inverse > 0, penalty * inverse, 1.0)  # 1 - value / (value + penalty), without cancellation
+            residual = vectors @ (rest[:, None] * rotated)  # S (y - f)
+            if squares is None:
+                scores.append(gcv(counts.sum(), np.sum(residual**2), len(self.y) - np.sum(rest)))
+            else:  # squares @ rest is 1 - w h; of a weight above 1 only 1 is left out
+                left = (counts - 1 + squares @ rest)[seen] / counts[seen]
+                scores.append(leave_one_out(residual[seen], left, 0.0) / max(counts.sum(), 1))
+        return np.array(scores)
+
+    def _scores_by_folds(
+        self, penalties: Float[np.ndarray, " penalties"], folds: int
+    ) -> Float[np.ndarray, " penalties"]:
+        w, errors = self.weight, np.zeros(len(penalties))
+        fold = (np.cumsum(w > 0) - 1) % folds  # rows of weight 0 take no turn
+        for k in range(folds):
+            kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            root = np.sqrt(w[kept])[:, None]
+            spectrum = decompose(root * self.K[np.ix_(kept, kept)] * root.T)
+            solutions = root * spectrum.solve(root * self.y[kept], penalties)
+            predicted = self.K[np.ix_(out, kept)] @ solutions
+            errors += np.sum(w[out, None] * (predicted - self.y[out]) ** 2, axis=(1, 2))
+        return errors / max(effective_rows(w).sum(), 1)
 
 
-def decomposed(K: np.ndarray, w: np.ndarray) -> Decomposition:
-    """Decompose a kernel matrix with the weights of its rows."""
-    root = np.sqrt(w)
-    symmetric = root[:, None] * np.asarray(K, np.float64) * root
-    values, vectors = linalg.eigh(symmetric, driver="evd", check_finite=False)
-    return Decomposition(np.maximum(values, 0), vectors, root)
+def kernel_problem(
+    K: ArrayLike,
+    y: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    centred: Centred = "nothing",
+    spectrum: Spectrum | None = None,
+) -> KernelProblem:
+    """Check a kernel matrix, (n, n), and targets, (n,) or (n, outputs); centre and decompose them.
+
+    `spectrum` is that of the weighted matrix, where it is known.
+    """
+    matrix, targets = np.asarray(K, np.float64), np.asarray(y, np.float64)
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    w = np.ones(len(targets)) if weight is None else np.asarray(weight, np.float64)
+    n = len(targets)
+    if matrix.shape != (n, n) or w.shape != (n,):
+        raise ValueError(
+            f"K is (n, n) for n targets, and a weight is one for each, not {matrix.shape}, {targets.shape}, {w.shape}."
+        )
+    mean = Mean(np.zeros(n), target_mean(targets, w, centred))
+    if centred == "all":
+        share = w / w.sum()
+        rows = matrix @ share
+        half = rows - rows @ share / 2
+        matrix, mean = matrix - half[:, None] - half, Mean(rows, mean.targets)
+    if spectrum is None:
+        root = np.sqrt(w)
+        spectrum = decompose(root[:, None] * matrix * root)
+    return KernelProblem(matrix, targets - mean.targets, w, mean, spectrum)
 
 
 def kernel_ridge(
-    K: Any, y: Any, penalties: Any, weight: Any = None, by: str | int = "loo", found: Decomposition | None = None
+    K: ArrayLike,
+    y: ArrayLike,
+    penalties: ArrayLike,
+    weight: ArrayLike | None = None,
+    by: By = "loo",
+    found: Spectrum | None = None,
 ) -> KernelPath:
     """Kernel ridge regression on the rows of K, (n, n), with targets y, (n,) or (n, outputs).
 
     `by` says how penalties are scored: "loo", the mean squared error of every row under the solution without it, exactly;
-    "gcv", generalised cross-validation; or a number of folds, to which rows belong by turns. `found` is the decomposition,
-    where it is known.
+    "gcv", generalised cross-validation; or a number of folds, to which rows belong by turns. `found` is the spectrum of
+    S K S, S = W^(1/2), where it is known.
     """
-    K, y = np.asarray(K, np.float64), np.asarray(y, np.float64)
-    y = y[:, None] if y.ndim == 1 else y
-    w = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
-    if K.shape != (len(y), len(y)) or w.shape != (len(y),):
-        raise ValueError(
-            f"K is (n, n) for n targets, and a weight is one for each, not {K.shape}, {y.shape}, {w.shape}."
-        )
-    chosen = penalties_of(penalties)
-    if by not in _HOW:
-        if isinstance(by, str) or not 2 <= by <= len(y):
-            raise ValueError(
-                f"by is 'loo', 'gcv' or a number of folds from 2 to the number of rows {len(y)}, not {by!r}."
-            )
-        scores = _by_folds(K, y, chosen, w, int(by))
-        return KernelPath(chosen, _solutions(decomposed(K, w) if found is None else found, y, chosen), scores)
-    values, vectors, root = decomposed(K, w) if found is None else found
-    turned = vectors.T @ (root[:, None] * y)
-    counts = effective_rows(w)
-    coefficients, scored = [], []
-    for penalty, inverse in zip(chosen, inverses(values, chosen), strict=True):
-        coefficients.append(root[:, None] * (vectors @ (inverse[:, None] * turned)))
-        rest = np.where(inverse > 0, penalty * inverse, 1.0)  # 1 - value / (value + penalty), without cancellation
-        residual = vectors @ (rest[:, None] * turned)  # S (y - f)
-        if by == "gcv":
-            scored.append(gcv(counts.sum(), np.sum(residual**2), len(y) - np.sum(rest)))
-        else:
-            scored.append(_loo(residual, vectors**2 @ rest, w, counts))
-    return KernelPath(chosen, np.stack(coefficients), np.array(scored))
-
-
-def _loo(residual: np.ndarray, share: np.ndarray, w: np.ndarray, counts: np.ndarray) -> float:
-    """The error without a row is its error over 1 - h; `share` is 1 - w h, and of a weight above 1 only 1 is left out."""
-    seen = w > 0
-    left = (counts - 1 + share)[seen] / counts[seen]
-    if np.any(left <= 0):  # a row that alone decides its direction is learned by heart, and says nothing of others
-        return float("inf")
-    return float(np.sum((residual[seen] / left[:, None]) ** 2) / counts.sum())
-
-
-def _by_folds(K: np.ndarray, y: np.ndarray, penalties: np.ndarray, w: np.ndarray, folds: int) -> np.ndarray:
-    fold, errors = (np.cumsum(w > 0) - 1) % folds, np.zeros(len(penalties))  # rows of weight 0 take no turn
-    for k in range(folds):
-        kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        solutions = _solutions(decomposed(K[np.ix_(kept, kept)], w[kept]), y[kept], penalties)
-        predicted = np.einsum("ij,pjo->pio", K[np.ix_(out, kept)], solutions)
-        errors += np.sum(w[out, None] * (predicted - y[out]) ** 2, axis=(1, 2))
-    return errors / max(effective_rows(w).sum(), 1)
-
-
-def _solutions(found: Decomposition, y: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    values, vectors, root = found
-    turned = vectors.T @ (root[:, None] * y)
-    return np.stack([root[:, None] * (vectors @ (i[:, None] * turned)) for i in inverses(values, penalties)])
+    path = kernel_problem(K, y, weight, spectrum=found).path(penalties, "absolute", by)
+    return KernelPath(path.penalties, np.asarray(path.solutions), path.scores)
