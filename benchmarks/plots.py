@@ -11,7 +11,6 @@ others        what OF_RESULTS names
 
 import argparse
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
-from widelimit.reproduce import widths
-from widelimit.reproduce.cifar10 import GAUSSIAN, ON_TEST
+from widelimit.reproduce import study_named, widths
+from widelimit.reproduce.myrtle import GAUSSIAN, ON_TEST
 from widelimit.reproduce.results import read_runs
-from widelimit.reproduce.study import Shown, save_figure
+from widelimit.reproduce.study import Study, save_figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -143,12 +142,12 @@ def of_results(folder: Path, name: str) -> None:
     save_figure(*finished(name), folder / f"{name}.png")
 
 
-def finished(name: str) -> tuple[Shown, list[dict[str, Any]]]:
+def finished(name: str) -> tuple[Study, list[dict[str, Any]]]:
     """The experiment and the runs of a figure of the docs."""
     if name == "widths-h200":
-        return widths.SHOWN, widths_in_full()
+        return widths.STUDY, widths_in_full()
     runs = [run for file in OF_RESULTS[name] for run in read_runs(RESULTS / f"{file}.json")]
-    return import_module(f"widelimit.reproduce.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
+    return study_named(runs[0]["experiment"]), runs
 
 
 def widths_in_full() -> list[dict[str, Any]]:

@@ -53,7 +53,7 @@ def test_figures_of_cifar10_are_those_of_the_runs():
              sorted(scaled, key=lambda run: run["config"]["features"])]}  # fmt: skip
     for run in read_runs(results / "widths-h200.json"):
         found = zip(run["accuracies"], run["penalties"], strict=True)
-        name = widths.spoken(run["config"]["activation"], run["config"]["scale"])
+        name = widths.label(run["config"]["activation"], run["config"]["scale"])
         cells[name] = [_of_penalties(accuracy, penalty, run) for accuracy, penalty in found]
     for name, own in cells.items():
         assert f"| {name} | {' | '.join(own)} |" in paper

@@ -56,9 +56,9 @@ def activations(
             "slope": np.asarray(dual_slope(activation, std, std, cosines)), "spectrum": spectrum,
         }  # fmt: skip
     if plot is not None:
-        from ..reproduce.plots import activation_curves, saved
+        from ..reproduce.plots import activation_curves, save
 
-        saved(activation_curves(chosen, std, degree), plot)
+        save(activation_curves(chosen, std, degree), plot)
     if as_json:
         report({"std": std, "cosines": list(_COSINES), "activations": found, "plot": plot}, True, "")
         return
@@ -115,11 +115,11 @@ def report_page(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """One page of HTML with the tables and figures of all results, which needs nothing beside it."""
-    from ..reproduce.report import gathered, page
+    from ..reproduce.report import gather, page
 
     if out.suffix not in (".html", ".htm"):
         raise ValueError(f"{out}: the name of a page ends with .html or .htm.")
-    known, others = gathered(files)
+    known, others = gather(files)
     with atomic_file(out) as file:
         file.write(page(known).encode())
     runs = sum(map(len, known.values()))

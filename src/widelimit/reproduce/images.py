@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,39 +26,48 @@ from ..kernels.matrix import tiled
 from ..network import Network
 from ..numerics import product_precision
 
+REGULARIZATION = 0.1  # of the whitening, the paper's
 _BLOCK = 4096  # images at a time
 _ROWS = 16  # of a kernel at a time
 _SAMPLE = 1024  # images that choose channels
 _ITERATIONS = 4
+T = TypeVar("T")
 
 
-def latest(fn: Callable) -> Callable:
-    """fn that keeps its latest result for calls with the same data and numbers: most runs take those of the one before."""
-    kept: list[Any] = []
+def latest(fn: Callable[..., T]) -> Callable[..., T]:
+    """Keep the latest result of fn for calls with the same data and numbers: most runs take those of the run before."""
+    kept: list[tuple[tuple[Any, ...], T]] = []
 
     @wraps(fn)
-    def call(*given: Any) -> Any:
-        same = kept and all(
-            a is b or (isinstance(a, int | float) and a == b) for a, b in zip(given, kept[0], strict=True)
-        )
-        if not same:
-            kept[:] = given, fn(*given)
-        return kept[1]
+    def call(*arguments: Any) -> T:
+        if not kept or not all(map(_is_same, arguments, kept[0][0])):
+            kept[:] = [(arguments, fn(*arguments))]
+        return kept[0][1]
 
     return call
 
 
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, int | float) and bool(a == b))
+
+
 def check_enough(data: Images, train: int, test: int) -> None:
     """Refuse to take more images than there are."""
-    for what, asked, there in (("train", train, len(data.x_train)), ("test", test, len(data.x_test))):
-        if asked > there:
+    for use, count, available in (("train", train, len(data.x_train)), ("test", test, len(data.x_test))):
+        if count > available:
             raise ValueError(
-                f"{asked} images to {what} are asked for, and the data has {there}. Give all of CIFAR-10, or less to {what}."
+                f"{count} images to {use} are asked for, and the data has {available}. Give all of CIFAR-10, or less to {use}."
             )
 
 
+def first_images(data: Images, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first images of the training set, then those of the test set, and their labels."""
+    images = np.concatenate([data.x_train[:train], data.x_test[:test]])
+    return images, np.concatenate([data.y_train[:train], data.y_test[:test]])
+
+
 def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
-    """Square images with fewer pixels a side, each the mean of a square of pixels."""
+    """Square images with `pixels` pixels a side, each the mean of a square of the pixels of x."""
     n, side, _, channels = x.shape
     if side % pixels:
         raise ValueError(
@@ -69,7 +78,7 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
     return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4), dtype=np.float32)
 
 
-def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
+def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARIZATION) -> Array:
     """Images x, float32: each less its mean and of length 1, then whitened by what the images `fitted` have in common.
 
     As `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more images
@@ -113,10 +122,10 @@ def _inverse_root(moment: Array, regularization: float) -> Array:
     return (vectors / jnp.sqrt(values + regularization * values.mean())) @ vectors.T
 
 
-class Made(NamedTuple):
+class ImageFeatures(NamedTuple):
     """Features of all images, and seconds of compiling and of computing.
 
-    Where pixels have them, `of_mirror` gives those of the mirror images, without computing any anew.
+    Of features of pixels, `of_mirror` makes those of the mirror images without computing any anew.
     """
 
     features: Array
@@ -135,7 +144,7 @@ class Basis(NamedTuple):
 def features_of(
     phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False,
     channels: int | None = None,
-) -> Made:  # fmt: skip
+) -> ImageFeatures:  # fmt: skip
     """The features of all images, in the dtype `kept`; with `flips`, of a kernel that mirror images share.
 
     Rows of features, (n, columns), are means over the image and its mirror image. Pixels have theirs side by side, which
@@ -148,41 +157,41 @@ def features_of(
     shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
     basis = None
     if len(shape) == 3 and channels is not None and channels < shape[-1]:
-        basis = _principal(phi, x, size, flips, channels)
+        basis = _principal_basis(phi, x, size, flips, channels)
         shape = (*shape[:-1], channels)
     of_mirror = _of_mirror(basis) if flips and len(shape) == 3 else None
-    found = jnp.zeros((len(x), *shape), kept)
-    found = _filled_in(phi, found, x, 0, size, flips, basis).block_until_ready()
-    ready = time.perf_counter()
+    features = jnp.zeros((len(x), *shape), kept)
+    features = _fill_in(phi, features, x, 0, size, flips, basis).block_until_ready()
+    compiled = time.perf_counter()
     with bar("features", progress, len(x)) as advance:
         for start in starts:
-            found = _filled_in(phi, found, x, start, size, flips, basis)
+            features = _fill_in(phi, features, x, start, size, flips, basis)
             if progress:
-                found.block_until_ready()
+                features.block_until_ready()
             advance(size)
-    found.block_until_ready()
-    return Made(found, of_mirror, ready - began, time.perf_counter() - ready)
+    features.block_until_ready()
+    return ImageFeatures(features, of_mirror, compiled - began, time.perf_counter() - compiled)
 
 
-@partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="found")
-def _filled_in(
-    phi: FeatureMap, found: Array, x: Array, start: int, size: int, flips: bool, basis: Basis | None
+@partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="features")
+def _fill_in(
+    phi: FeatureMap, features: Array, x: Array, start: int, size: int, flips: bool, basis: Basis | None
 ) -> Array:
-    """The features so far, with those of another batch."""
+    """The features so far, with those of another batch filled in."""
     part = _batch_of(phi, lax.dynamic_slice_in_dim(x, start, size), flips)
     if basis is not None:
         columns, channels = basis.directions.shape
         part = _times(part, basis.directions) * (channels / columns) ** 0.5
-    return lax.dynamic_update_slice_in_dim(found, part.astype(found.dtype), start, 0)
+    return lax.dynamic_update_slice_in_dim(features, part.astype(features.dtype), start, 0)
 
 
 def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
     own = phi(x)
-    other = phi(mirrored(x)) if flips else None
+    other = phi(mirror(x)) if flips else None
     if own.ndim == 2:
         return own if other is None else (own.astype(jnp.float32) + other.astype(jnp.float32)) / 2
     # side by side, columns are twice as many and products half the sum: the same factor
-    return phi.columns**0.5 * (own if other is None else jnp.concatenate([own, mirrored(other)], axis=-1))
+    return phi.columns**0.5 * (own if other is None else jnp.concatenate([own, mirror(other)], axis=-1))
 
 
 def _times(x: Array, matrix: Array) -> Array:
@@ -191,10 +200,10 @@ def _times(x: Array, matrix: Array) -> Array:
     return jnp.matmul(x, matrix.astype(x.dtype), precision=precision, preferred_element_type=jnp.float32)
 
 
-def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
-    """Nearly the directions that hold most of the features of some images.
+def _principal_basis(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
+    """Nearly the directions in which the features of some images are largest.
 
-    On the host: a GPU would take longer to compile these steps than the host takes for all of them.
+    Computed on the host: a GPU would take longer to compile these steps than the host takes for all of them.
     """
     last_start = min(max(_SAMPLE, size), len(x)) - size
     moment = np.asarray(sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size)))
@@ -202,28 +211,28 @@ def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int)
     if flips:
         directions, signs = _even_and_odd(moment, channels, rng)
     else:
-        directions, signs = _turned(_largest(moment, channels, rng)[0], rng), np.ones(channels)
+        directions, signs = _turn(_largest(moment, channels, rng)[0], rng), np.ones(channels)
     return Basis(jnp.asarray(directions), jnp.asarray(signs, jnp.float32))
 
 
 def _even_and_odd(moment: np.ndarray, channels: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The largest directions that a mirror image keeps, or turns into their opposite, and these signs.
+    """The largest directions that a mirror image keeps (even) or turns into their opposite (odd), and these signs.
 
-    It exchanges the halves of columns (and the pixels), so sums of the two halves stay and differences change sign. So
-    nothing is rounded when features become those of the mirror image, and the kernel of both stays positive.
+    A mirror image exchanges the halves of columns (and the pixels), so sums of the two halves stay and differences change
+    sign. So nothing is rounded when features become those of the mirror image, and the kernel of both stays positive.
     """
     half = len(moment) // 2
     own, other = (moment[:half, :half] + moment[half:, half:]) / 2, (moment[:half, half:] + moment[half:, :half]) / 2
     even, odd = (_largest(own + sign * other, min(channels, half), rng) for sign in (1, -1))
     order = np.argsort(-np.concatenate([even[1], odd[1]]), kind="stable")[:channels]
     count = int(np.sum(order < len(even[1])))
-    parts = (_turned(even[0][:, :count], rng), 1), (_turned(odd[0][:, : channels - count], rng), -1)
+    parts = (_turn(even[0][:, :count], rng), 1), (_turn(odd[0][:, : channels - count], rng), -1)
     directions = [np.concatenate([part, sign * part]) / np.float32(2**0.5) for part, sign in parts]
     return np.concatenate(directions, axis=1), np.where(np.arange(channels) < count, 1.0, -1.0)
 
 
 def _largest(moment: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Nearly the eigenvectors of the largest eigenvalues, and these, falling: by subspace iteration."""
+    """Approximate eigenvectors of the largest eigenvalues, and these in falling order, by subspace iteration."""
     basis = rng.normal(size=(len(moment), count)).astype(np.float32)
     for _ in range(_ITERATIONS):
         basis = np.linalg.qr(moment @ basis)[0]
@@ -231,8 +240,8 @@ def _largest(moment: np.ndarray, count: int, rng: np.random.Generator) -> tuple[
     return basis @ vectors[:, ::-1], values[::-1]
 
 
-def _turned(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Turned at random: what all images share would otherwise sit in one channel, of which bfloat16 keeps few digits."""
+def _turn(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Turn directions at random: one of all that images share would be rounded most by bfloat16."""
     count = directions.shape[1]
     return directions @ np.linalg.qr(rng.normal(size=(count, count)))[0].astype(np.float32)
 
@@ -244,22 +253,22 @@ def _pixel_moment(phi: FeatureMap, x: Array, flips: bool) -> Array:
     return _times(part.T, part)
 
 
-def mirrored(x: Array) -> Array:
-    """Left and right exchanged."""
+def mirror(x: Array) -> Array:
+    """Exchange left and right."""
     return jnp.flip(x, axis=2)
 
 
-def _swapped(x: Array) -> Array:
-    """The two halves of columns exchanged."""
+def _swap_halves(x: Array) -> Array:
+    """Exchange the two halves of columns."""
     half = x.shape[-1] // 2
     return jnp.concatenate([x[..., half:], x[..., :half]], axis=-1)
 
 
 def _of_mirror(basis: Basis | None) -> Callable[[Array], Array]:
-    """What makes the features of an image those of its mirror image."""
+    """The map from features of images to those of their mirror images."""
     if basis is None:
-        return lambda features: mirrored(_swapped(features))
-    return lambda features: mirrored(features * basis.signs.astype(features.dtype))
+        return lambda features: mirror(_swap_halves(features))
+    return lambda features: mirror(features * basis.signs.astype(features.dtype))
 
 
 def rows_of_kernel(
@@ -271,19 +280,19 @@ def rows_of_kernel(
     With `of_mirror`, of `features_of`, it is (K(x, y) + K(x, mirror y)) / 2, the second part of which is symmetric too.
     """
     first, rest = features[:columns], features[columns:]
-    found = np.empty((len(features), columns), np.float32)
-    tail.kernel(first, get="nngp", progress=progress, out=found[:columns])
-    tail.kernel(rest, first, get="nngp", progress=progress, out=found[columns:])
+    kernels = np.empty((len(features), columns), np.float32)
+    tail.kernel(first, get="nngp", progress=progress, out=kernels[:columns])
+    tail.kernel(rest, first, get="nngp", progress=progress, out=kernels[columns:])
     if of_mirror is None:
-        return found
+        return kernels
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
-    for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
+    for part, of_part, symmetric in ((kernels[:columns], first, True), (kernels[columns:], rest, False)):
         other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
         for i in range(0, len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
             rows = part[i : i + _ROWS]
             rows += other[i : i + _ROWS]
             rows /= 2
-    return found
+    return kernels
 
 
 def seconds_since(began: float, *arrays: Any) -> float:

@@ -23,7 +23,7 @@ _SUFFIXES = ".png", ".svg", ".pdf"
 _PACKAGES = "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "equinox", "optax"
 
 
-def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
+def read_runs(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The runs in a file; none where there is no file."""
     path = Path(path)
     if not path.exists():
@@ -44,7 +44,7 @@ def read_runs(path: str | os.PathLike) -> list[dict[str, Any]]:
     return found["runs"]
 
 
-def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
+def add_run(path: str | os.PathLike[str], run: dict[str, Any]) -> None:
     """Write the file with another run, in place of an earlier one of the same digest."""
     runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
     with atomic_file(path) as file:
@@ -52,7 +52,7 @@ def add_run(path: str | os.PathLike, run: dict[str, Any]) -> None:
 
 
 def memory() -> int:
-    """Bytes of the accelerator, or of this machine where there is none."""
+    """Bytes of memory of the accelerator, or of this machine where there is none."""
     return device_memory() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -62,7 +62,7 @@ def device() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the run ran on."""
+    """The machine and the versions that a run is computed with."""
     return {
         "device": device(), "processor": _processor(), "cores": os.cpu_count(), "memory": memory(), "versions": _versions(),
     }  # fmt: skip
@@ -70,7 +70,7 @@ def machine() -> dict[str, Any]:
 
 @lru_cache
 def _versions() -> dict[str, str]:
-    """Those of the packages that are there, and of this one the commit too where it runs from a clone."""
+    """Versions of the packages that are installed, and of this one with the commit where it runs from a clone."""
     installed = {name: version(name) for name in _PACKAGES if find_spec(name.replace("scikit-learn", "sklearn"))}
     return {"widelimit": __version__ + _commit(), "python": platform.python_version(), **installed}
 
@@ -79,16 +79,16 @@ def _commit() -> str:
     root = Path(__file__).parents[3]
     if not (root / ".git").exists() or (git := shutil.which("git")) is None:
         return ""
-    asked = [git, "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return f"+{found.stdout.strip()}" if found.returncode == 0 else ""
+    command = [git, "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+    described = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"+{described.stdout.strip()}" if described.returncode == 0 else ""
 
 
 @lru_cache
 def _processor() -> str:
-    """Its name, as far as the system tells it."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text().splitlines() if told.exists() else []
+    """The name of the processor, as far as the system tells it."""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
 
