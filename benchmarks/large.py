@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import widelimit as wl
-from widelimit.kernels.matrix import parse_bytes
+from widelimit.execution.policy import parse_bytes
 
 
 def anonymous_bytes() -> int:

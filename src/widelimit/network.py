@@ -18,10 +18,11 @@ from jaxtyping import PRNGKeyArray
 
 from . import activations, layers
 from .activations import Activation, named, registered_name
+from .execution.policy import parse_bytes
 from .features.feature_map import FeatureMap, chosen, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
-from .kernels.exact import Kernels, kernel
-from .kernels.matrix import largest_side, parse_bytes, tiled
+from .kernels.exact import Kernels
+from .kernels.matrix import compiled_kernel, largest_side, tiled
 from .layers import (
     WRONG_PARAMETERS,
     FanInSum,
@@ -37,14 +38,14 @@ from .layers import (
 from .layers.last_stage import last_stage
 from .layers.state import State
 from .numerics.checks import check_int
-from .numerics.precision import bucket, check_inputs, in_input_precision, padded_rows
+from .numerics.padding import bucket, padded_rows
+from .numerics.precision import check_inputs, in_input_precision
 from .sketches import Sketch
 from .storage.module import nested, plain
 
 WIDTH = 512  # of the finite reading, where none is said
 _READINGS = ("nngp", "ntk")
 
-_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal"))
 _empirical_kernel = jax.jit(empirical_kernel, static_argnames=("ntk",))
 # Compiled as a whole: step by step, every layer's random numbers are a program of their own.
 _draw = jax.jit(lambda net, key, *, shape, width: net.draw(key, shape, width), static_argnames=("shape", "width"))
@@ -171,7 +172,7 @@ class Network(Layer):
             return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
         if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
             return _choose(tiled(net, x1, x2, names), get)
-        run = partial(_kernel, net, ntk="ntk" in names, diagonal=diagonal)
+        run = partial(compiled_kernel, net, ntk="ntk" in names, diagonal=diagonal)
         if isinstance(x1, np.ndarray) and x1.ndim == 2 and len(x1) and (x2 is None or len(x2)):
             full = [None if x is None else padded_rows(x, 0, bucket(len(x))) for x in (x1, x2)]
             sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))

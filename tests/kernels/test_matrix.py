@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 import widelimit as wl
+from widelimit.execution import policy
+from widelimit.execution.files import MatrixFiles
+from widelimit.execution.sources import ArraySource, DeviceSource
 from widelimit.kernels import exact
 from widelimit.kernels import matrix as tiles
+from widelimit.numerics.device import use_backend
 
 NET = wl.serial(wl.Dense(1.3, 0.2), "gelu", wl.Dense(1.1))
 X = np.random.default_rng(0).normal(size=(23, 5))
@@ -19,9 +23,9 @@ SQUARE = np.ones((23, 23))
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
-    monkeypatch.setattr(tiles, "_SIDE", 8)
-    monkeypatch.setattr(tiles, "_IMAGES", 2)
+def small_tiles():
+    with policy.use(tile_rows=8, tile_images=(2, 2)):
+        yield
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -62,14 +66,14 @@ ENDS = {"pool": (wl.AvgPool((2, 2), (2, 2)), CONV, wl.GlobalAvgPool()), "flatten
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("in_flight", [1, 3 * 16**2, 2**28])
-def test_blocks_of_images_are_the_pairs(x64, monkeypatch, end, in_flight):
+def test_blocks_of_images_are_the_pairs(x64, end, in_flight):
     """Whatever is computed at a time, and whether or not blocks come out even: the kernels of single pairs."""
     net = wl.serial(CONV, "relu", *ENDS[end], wl.Dense())
     run = jax.jit(lambda x1, x2: exact.kernel(net, x1, x2))
     pairs = [[run(IMAGES[i : i + 1], IMAGES[j : j + 1]) for j in range(7)] for i in range(7)]
-    monkeypatch.setattr(exact, "in_flight", lambda: in_flight)
-    blocks = jax.jit(partial(exact.kernel, net))
-    rectangular, symmetric = blocks(IMAGES[:5], IMAGES), blocks(IMAGES)
+    with policy.use(covariances=in_flight):
+        blocks = jax.jit(partial(exact.kernel, net))
+        rectangular, symmetric = blocks(IMAGES[:5], IMAGES), blocks(IMAGES)
     for get in ("nngp", "ntk"):
         expected = np.block([[np.asarray(getattr(pair, get)) for pair in row] for row in pairs])
         np.testing.assert_allclose(getattr(rectangular, get), expected[:5], rtol=1e-13)
@@ -114,66 +118,63 @@ def test_jax_arrays_stay_where_they_are(tmp_path, small_tiles, monkeypatch, dtyp
     """Tiles are cut out of them by the program; nothing else than tiles is brought back."""
     with jax.enable_x64(dtype == np.float64):
         _jax_array_is_its_numpy_array(tmp_path, NET, X.astype(dtype))
-        monkeypatch.setattr(tiles, "rows_from", None)
+        monkeypatch.setattr(ArraySource, "read", None)
         assert NET.kernel(jnp.asarray(X, dtype), get="ntk", memory="1GiB").dtype == dtype
 
 
-def test_tiles_on_an_accelerator(monkeypatch):
+def test_tiles_on_an_accelerator():
     """Its sizes, and NumPy arrays put there as a whole, with the same results."""
     net = wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
     images = IMAGES.astype(np.float32)
     expected = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(tiles, "_ACCELERATED_IMAGES", (2, 4))
-    monkeypatch.setattr(tiles, "_ACCELERATED_SIDE", 8)
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
     for memory in (0, 2**30):
-        monkeypatch.setattr(tiles, "device_memory", lambda memory=memory: memory)
-        found = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
-        assert isinstance(tiles._placed(images, images)[1], np.ndarray if memory == 0 else jax.Array)
+        with use_backend("gpu"), policy.use(tile_rows=8, tile_images=(2, 4), device_bytes=memory):
+            found = NET.kernel(X), net.kernel(images), net.kernel(images, images[:3])
+            assert isinstance(tiles._sources(images, images)[1], ArraySource if memory == 0 else DeviceSource)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(a, b, rtol=8 * np.finfo(a.dtype).eps, atol=8 * np.finfo(a.dtype).eps)
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
 
 
 @pytest.mark.parametrize(("pixels", "side", "flat"), [(8, 247, 512), (16, 64, 512), (32, 64, 494), (2, 512, 512)])
-def test_sides_on_an_accelerator(monkeypatch, pixels, side, flat):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+def test_sides_on_an_accelerator(pixels, side, flat):
     pooled = wl.serial(CONV, "relu", wl.GlobalAvgPool(), wl.Dense())
     x = np.empty((1, pixels, pixels, 3))
-    assert tiles.largest_side(pooled, x) == side
-    assert tiles.largest_side(wl.nets.conv_flatten(1), x) == flat
-    assert tiles.largest_side(NET, X) == 4096
+    with use_backend("gpu"):
+        assert tiles.largest_side(pooled, x) == side
+        assert tiles.largest_side(wl.nets.conv_flatten(1), x) == flat
+        assert tiles.largest_side(NET, X) == 4096
 
 
 def test_a_killed_computation_of_jax_arrays_goes_on(tmp_path, small_tiles, monkeypatch):
-    x, out, record = jnp.asarray(X, jnp.bfloat16), tmp_path / "K.npy", tiles.ResumedFiles.record
+    x, out, write = jnp.asarray(X, jnp.bfloat16), tmp_path / "K.npy", MatrixFiles.write
     expected, done = NET.kernel(x, get="ntk", memory="1GiB"), []
 
-    def counted(files, corner):
-        done.append(corner)
+    def counted(files, block, value):
+        done.append(block)
         if len(done) == 4:
             raise KeyboardInterrupt
-        record(files, corner)
+        write(files, block, value)
 
-    monkeypatch.setattr(tiles.ResumedFiles, "record", counted)
+    monkeypatch.setattr(MatrixFiles, "write", counted)
     with pytest.raises(KeyboardInterrupt):
         NET.kernel(x, get="ntk", out=out)
     with pytest.raises(ValueError, match="of another computation"):
         NET.kernel(2 * x, get="ntk", out=out)
-    monkeypatch.setattr(tiles, "_SIDE", 16)  # the tiles stay those of the first call
-    found = NET.kernel(x, get="ntk", out=out)
+    with policy.use(tile_rows=16):  # the tiles stay those of the first call
+        found = NET.kernel(x, get="ntk", out=out)
     assert 6 < len(done) < 2 * 6
     np.testing.assert_array_equal(found, expected)
 
 
 def test_compiled_once_for_all_tiles_and_scales(small_tiles):
-    tiles._program.cache_clear()
+    tiles._compile.cache_clear()
     for scale in (1.0, 1.5):
         net = wl.serial(wl.Dense(scale, 0.2), "erf", wl.Dense(1.1))
         net.kernel(X)
         net.kernel(X, X[:22])
-    assert tiles._program.cache_info().misses == 1
+    assert tiles._compile.cache_info().misses == 1
 
 
 def test_into_a_file_within_a_budget(tmp_path, small_tiles, capsys):
@@ -190,38 +191,40 @@ def test_into_a_file_within_a_budget(tmp_path, small_tiles, capsys):
 
 def test_a_smaller_budget_makes_smaller_tiles():
     x = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
-    large, small = (tiles._compiled(NET, x, x, True, budget, 2)[1] for budget in (None, 2**20))
-    assert small < large == (320, 320)  # a size that other numbers of rows share
-    program, sides = tiles._compiled(NET, x, x, True, 2**20, 2)
-    assert 2 * tiles._bytes_needed(program, sum(sides), x) <= 2**20
+    sources = tiles._sources(x, x)
+    with policy.use(workers=2):
+        large, small = (tiles._limit(NET, sources, True, budget, None) for budget in (None, 2**20))
+    sides = tiles._sides(sources, small)
+    assert sides < tiles._sides(sources, large) == (320, 320)  # a size that other numbers of rows share
+    analysis = tiles._compiled(NET, sources, sides, True).memory_analysis()
+    assert 2 * (sum(sides) * 5 * 4 + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes) <= 2**20
 
 
 def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):
     """A tile that fails, in a thread of its own, ends the work; what was done before it is not done again."""
     out, expected = tmp_path / "K.npy", NET.kernel(X, get="ntk")
-    whole_rows, computed = tiles.padded_rows, []
+    read, computed = ArraySource.read, []
 
-    def counted(x, start, count):
-        computed.append(start)
+    def counted(source, rows):
+        computed.append(rows)
         if len(computed) > 6:
             raise MemoryError("killed")
-        return whole_rows(x, start, count)
+        return read(source, rows)
 
-    monkeypatch.setattr(tiles, "rows_from", counted)
+    monkeypatch.setattr(ArraySource, "read", counted)
     with pytest.raises(MemoryError, match="killed"):
         NET.kernel(X, get="ntk", out=out)
     monkeypatch.undo()
-    monkeypatch.setattr(tiles, "_SIDE", 8)
     assert not out.exists()
     with (tmp_path / "K.npy.progress").open("a") as file:
         file.write("16")  # a line cut off
     for another in (lambda: NET.kernel(X, get="nngp", out=out), lambda: NET.kernel(2 * X, get="ntk", out=out)):
         with pytest.raises(ValueError, match="of another computation"):
             another()
-    monkeypatch.setattr(tiles.os, "sched_getaffinity", lambda _: set(range(8)))  # more cores, and the same tiles
     computed.clear()
-    monkeypatch.setattr(tiles, "rows_from", lambda *args: computed.append(1) or whole_rows(*args))
-    found = NET.kernel(X, get="ntk", out=str(out), memory="1GiB")
+    monkeypatch.setattr(ArraySource, "read", lambda *args: computed.append(1) or read(*args))
+    with policy.use(workers=8):  # more cores, and the same tiles
+        found = NET.kernel(X, get="ntk", out=str(out), memory="1GiB")
     assert len(computed) < 2 * 6 + 2  # of 6 tiles and the probe, each of two inputs, some were done
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.load(out), expected)
@@ -234,11 +237,11 @@ def test_functions_of_one_name_are_told_apart(tmp_path, small_tiles, monkeypatch
         wl.serial(wl.Dense(), wl.FromDual(lambda cov, v1, v2: cov), wl.Dense()),
         wl.serial(wl.Dense(), wl.FromDual(lambda cov, v1, v2: cov**3 / (v1 * v2)), wl.Dense()),
     ]
-    finish = tiles.ResumedFiles.finish
-    monkeypatch.setattr(tiles.ResumedFiles, "finish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    finish = MatrixFiles.result
+    monkeypatch.setattr(MatrixFiles, "result", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         nets[0].kernel(X, get="nngp", out=tmp_path / "K.npy")
-    monkeypatch.setattr(tiles.ResumedFiles, "finish", finish)
+    monkeypatch.setattr(MatrixFiles, "result", finish)
     with pytest.raises(ValueError, match="of another computation"):
         nets[1].kernel(X, get="nngp", out=tmp_path / "K.npy")
     assert np.max(nets[0].kernel(X, get="nngp", out=tmp_path / "K.npy")) > 0
@@ -280,13 +283,6 @@ def test_the_budget_is_kept():
     budget = 2**23
     found = subprocess.run([sys.executable, "-c", MEASURED, str(budget)], capture_output=True, text=True, check=True)
     assert int(found.stdout) < 4 * 6000**2 + budget + 16 * 2**20  # what compiling takes
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("2GiB", 2**31), ("500 MB", 5e8), ("1.5kib", 1536), (1000, 1000), ("64", 64), ("3g", 3 * 2**30)]
-)
-def test_budgets(text, size):
-    assert tiles.parse_bytes(text) == size
 
 
 BAD = {

@@ -18,7 +18,7 @@ from ..layers import Flatten
 from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
 from ..numerics.checks import check_int
-from ..numerics.precision import bucket
+from ..numerics.padding import bucket
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,

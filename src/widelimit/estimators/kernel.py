@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
-from ..numerics.precision import bucket, in_input_precision, padded_rows
+from ..numerics.padding import bucket, padded_rows
+from ..numerics.precision import in_input_precision
 from .inputs import KERNELS, filled_up, network
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ..activations import Activation
-from ..kernels.exact import kernel
+from ..kernels.matrix import compiled_kernel
 from ..layers import Layer
 from ..numerics import polynomial
 
@@ -53,7 +53,7 @@ def of_cosine(net: Layer, inputs: int, get: str, degree: int) -> OfCosine | None
     rows *= np.sqrt(inputs)
     with jax.enable_x64(True):
         firsts, others = np.concatenate([s * rows[:1] for s in _SCALES]), np.concatenate([s * rows for s in _SCALES])
-        values = np.asarray(getattr(_kernel(net, firsts, others, ntk=get == "ntk"), get))
+        values = np.asarray(getattr(compiled_kernel(net, firsts, others, ntk=get == "ntk"), get))
     values = values.reshape(len(_SCALES), len(_SCALES), len(angles))
     f = values[0, 0]
     if not np.all(np.isfinite(values)) or f[0] <= 0 or values[1, 1, 0] <= 0:
@@ -82,6 +82,3 @@ def _may_be(net: Layer) -> bool:
             if not jnp.allclose(there * here[-1], here * there[-1], rtol=1e-4):
                 return False
     return True
-
-
-_kernel = jax.jit(kernel, static_argnames="ntk")

@@ -5,7 +5,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
@@ -16,20 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from ..execution import policy
+from ..execution.executors import Pipeline, execute, stream
+from ..execution.grid import Grid
 from ..execution.progress import bar
+from ..execution.sinks import DeviceRows, HostRows
+from ..execution.sources import ArraySource, fill
 from ..kernels.exact import Kernels, kernel
-from ..kernels.matrix import device_memory
 from ..layers import Layer, Nonlinearity
 from ..numerics.checks import check_int
-from ..numerics.precision import check_inputs, in_input_precision, padded_rows, precision_scope
+from ..numerics.precision import check_inputs, in_input_precision, precision_scope
 from ..sketches import Auto, Cosine, Exact, PolySketch, Powers, RandomWeights, Sketch, Widths
 from ..storage.files import atomic_file, described_file
 from ..storage.module import plain
 from .cosine import OfCosine, of_cosine
 from .plan import LEAST, applied, column_count, draw, drawn_at_once, outline, planned
 
-_BATCH_BYTES = 2**26  # of the widest arrays of a batch on a CPU; on a device, this part of its memory:
-_BATCHES = 32
+Columns = np.ndarray | Array
 _PATCH = 9  # pixels that a convolution sees, as a rule
 _KINDS: dict[str, type[Sketch]] = {
     "auto": Auto, "random_weights": RandomWeights, "powers": Powers, "cosine": Cosine, "polysketch": PolySketch,
@@ -73,7 +76,7 @@ class Part(eqx.Module):
     sketch: Sketch = eqx.field(static=True)
     widths: Widths = eqx.field(static=True)
 
-    def features(self, net: Any, x: Array) -> Array:
+    def features(self, net: Any, x: Columns) -> Array:
         """The columns of x."""
         if self.whole is None:
             found = _run(net, self.drawn, x, self.get, self.sketch, self.widths)
@@ -124,26 +127,25 @@ class FeatureMap(eqx.Module):
         program, `jax.jit(lambda x: phi(x))`.
         """
         x = self._checked(x)
-        size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
+        size = self._size(x, batch)
         if isinstance(self.sketch, Exact) or _is_traced(x) or (isinstance(x, jax.Array) and len(x) <= size):
             some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
-            return self._chosen([in_input_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
-        results: list[Any] = []
-        with bar("features", progress, len(x)) as advance:
-            for start, blocks in self._blocks(x, size):
-                results = results or [_rows_like(block, len(x)) for block in blocks]
-                results = [_with_block(*pair, start) for pair in zip(results, blocks, strict=True)]
-                advance(len(blocks[0]))
-        return self._chosen(results)
+            return self._choose([in_input_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
+        sink: HostRows[list[Array]] | DeviceRows[list[Array]]
+        sink = DeviceRows(len(x)) if isinstance(x, jax.Array) else HostRows(len(x))
+        label = "features" if progress else None
+        program, grid = self._program(size), Grid.of_rows(len(x), size)
+        return self._choose(execute(program, grid, [ArraySource(x)], sink, Pipeline(), label))
 
     def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
         """The features of `batch` rows after the other, for those who do not keep them."""
         x = self._checked(x)
-        size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
+        size = self._size(x, batch)
+        grid = Grid.of_rows(len(x), size)
         with bar("features", progress, len(x)) as advance:
-            for _, blocks in self._blocks(x, size):
-                yield self._chosen(blocks)
-                advance(len(blocks[0]))
+            for block, parts in stream(self._program(size), grid, [ArraySource(x)]):
+                yield self._choose([np.asarray(part) for part in parts] if isinstance(x, np.ndarray) else parts)
+                advance(block.units)
 
     def error(self, x, sample: int = 256, seed: int = 0) -> Any:
         """How far the features' products are from the kernel on a random sample of the rows of x: a `KernelError`.
@@ -162,7 +164,7 @@ class FeatureMap(eqx.Module):
         features = features if self.several else (features,)
         exact = self.net.kernel(x, get=tuple(part.get for part in self.parts))
         found = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
-        return self._chosen(found)
+        return self._choose(found)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
@@ -193,7 +195,7 @@ class FeatureMap(eqx.Module):
             )
         return x if self.dtype is None else x.astype(self.dtype)
 
-    def _one(self, part: Part, x: Array) -> Array:
+    def _one(self, part: Part, x: Columns) -> Array:
         found = part.features(self.net, x)
         if isinstance(self.sketch, Exact):
             return found
@@ -206,55 +208,27 @@ class FeatureMap(eqx.Module):
         spatial = self.input_shape[:-1]
         wide = max(self.columns, *(_PATCH * part.widths.at(spatial) for part in self.parts))
         row = prod(spatial) * wide * itemsize if spatial else self.columns * itemsize
-        fit = max(1, min(4096, _batch_bytes() // row))
-        return 1 << (fit.bit_length() - 1)
+        return policy.batch_rows(row)
 
-    def _blocks(self, x: Any, size: int) -> Iterator[tuple[int, list[Any]]]:
-        """Every batch's place and features; the last is filled up, so that one program serves all.
+    def _size(self, x: Columns, batch: int | None) -> int:
+        """How many rows go through at a time: of few, one of few numbers, which share programs."""
+        size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
+        return min(size, 1 << max(len(x) - 1, 0).bit_length())
 
-        A batch is begun before the one before it is fetched, so that a device computes while numbers travel.
-        """
-        if len(x) == 0:
-            (_, blocks), *_ = self._blocks(np.zeros((1, *x.shape[1:]), x.dtype), 1)
-            yield 0, [block[:0] for block in blocks]
-        size = min(size, 1 << max(len(x) - 1, 0).bit_length())  # few sizes, which share programs
-        begun: list[tuple[int, list[Array]]] = []
-        for start in [*range(0, len(x), size), None]:
-            if start is not None:
-                with precision_scope(x):
-                    rows = padded_rows(x, start, size)
-                    begun.append((start, [self._one(part, rows)[: len(x) - start] for part in self.parts]))
-            if len(begun) > (start is not None):
-                place, blocks = begun.pop(0)
-                yield place, [np.asarray(block) for block in blocks] if isinstance(x, np.ndarray) else blocks
+    def _program(self, size: int) -> Callable[[Columns], list[Array]]:
+        """The features of up to `size` rows, filled up so that one program serves all."""
 
-    def _chosen(self, found: list[Any]) -> Any:
+        def run(rows: Columns) -> list[Array]:
+            with precision_scope(rows):
+                return [self._one(part, fill(rows, size))[: len(rows)] for part in self.parts]
+
+        return run
+
+    def _choose(self, found: list[Any]) -> Any:
         if not self.several:
             return found[0]
         named = {part.get: value for part, value in zip(self.parts, found, strict=True)}
         return Kernels(named.get("nngp"), named.get("ntk"))
-
-
-def _batch_bytes() -> int:
-    """What the widest arrays of a batch may take: little, on a CPU, and on a device a part of its memory."""
-    return _BATCH_BYTES if jax.default_backend() == "cpu" else max(_BATCH_BYTES, device_memory() // _BATCHES)
-
-
-def _rows_like(block: Any, rows: int) -> Any:
-    library: Any = np if isinstance(block, np.ndarray) else jnp
-    return library.empty((rows, *block.shape[1:]), block.dtype)
-
-
-def _with_block(rows: Any, block: Any, start: int) -> Any:
-    if isinstance(rows, np.ndarray):
-        rows[start : start + len(block)] = block
-        return rows
-    return _placed(rows, block, start)
-
-
-@partial(jax.jit, donate_argnums=0)
-def _placed(rows: Array, block: Array, start: Array) -> Array:
-    return jax.lax.dynamic_update_slice_in_dim(rows, block, start, 0)
 
 
 def _kernel_error(features: np.ndarray, exact: np.ndarray) -> KernelError:

@@ -2,8 +2,8 @@
 
 `kernel` is a pure function of a network (a pytree) and its inputs: jit it, map it, differentiate it. It first runs every
 input with itself, which gives the diagonal and the variances that all pairs share (see `state`), then the pairs. Inputs
-without pixels are paired all at once, in one matrix; those with pixels in blocks of `in_flight` covariances, whose first
-ones are one product of matrices. Inputs of half precision, bfloat16 or float16, have kernels of float32.
+without pixels are paired all at once, in one matrix; those with pixels in blocks of as many covariances as the policy says,
+whose first ones are one product of matrices. Inputs of half precision, bfloat16 or float16, have kernels of float32.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..execution import policy
+from ..execution.grid import even
 from ..layers import Layer
 from ..layers.state import State, Tape
 from ..numerics import ULPS, product_precision
 
 _TILES = 4  # along a side of a symmetric matrix, of images at least: a quarter of its half is computed twice
-
-
-def in_flight() -> int:
-    """How many covariances of images are computed at a time: a megabyte, or a gigabyte on an accelerator.
-
-    On a CPU they go through all layers while they are still near a core; an accelerator is kept busy only by many.
-    """
-    return 2**18 if jax.default_backend() == "cpu" else 250_000_000  # of four bytes
 
 
 class Kernels(NamedTuple):
@@ -104,7 +98,7 @@ def _start(net: Layer, nngp: Array, want: Want, tape: Tape, x: Array) -> State:
     )
 
 
-def _paired(net: Layer, x: Array, want: Want) -> bool:
+def _paired(net: Layer, x: Array | np.ndarray, want: Want) -> bool:
     return x.ndim > 2 and net.needs_pairs(want.pairs)
 
 
@@ -167,14 +161,14 @@ def _one_by_one(fn: Callable, items: Array) -> Any:
     return jax.lax.map(jax.checkpoint(fn), items)
 
 
-def covariances(net: Layer, x: Array, pairs: bool = False) -> int:
+def covariances(net: Layer, x: Array | np.ndarray, pairs: bool = False) -> int:
     """How many covariances a pair of inputs takes at first: of equal pixels, or of all pairs of pixels."""
     pixels = prod(x.shape[1:-1])
     return pixels**2 if _paired(net, x, Want(False, pairs)) else pixels
 
 
 def _pairs_in_flight(net: Layer, x: Array, want: Want) -> int:
-    return max(1, in_flight() // covariances(net, x, want.pairs))
+    return max(1, policy.current().covariances // covariances(net, x, want.pairs))
 
 
 def _block(net: Layer, x1: Array, x2: Array, kept1: list[Array], kept2: list[Array], want: Want) -> Kernels:
@@ -209,11 +203,6 @@ def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
     corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
     result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
     return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
-
-
-def even(count: int, most: int) -> int:
-    """The side of the fewest equal blocks of at most `most`."""
-    return ceil(count / ceil(count / min(count, most)))
 
 
 def _assembled(grid: Array) -> Array:

@@ -2,65 +2,62 @@
 
 Tiles are squares small enough to stay near the processor and within the budget; the last of a row is filled up with
 repeated inputs, so that one program serves all. Of a symmetric matrix only the tiles on and above the diagonal are
-computed. Several are in work at a time, one for each core.
+computed. `execution` runs them, several at a time.
 
 JAX arrays stay on their device: the program takes the whole of them and cuts out its rows there, and only tiles come
-back. NumPy arrays are put onto an accelerator as a whole where they fit. Its tiles are larger, and a few are in work at
-a time, so that one is computed while another is brought back.
+back. NumPy arrays are put onto an accelerator as a whole where they fit.
 """
 
 import os
-import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import combinations, islice, product
-from math import isfinite, isqrt, prod
-from typing import Any
+from itertools import combinations, product
+from math import prod
+from typing import Protocol, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..execution.progress import bar
-from ..execution.resumed import ResumedFiles
+from ..execution import policy
+from ..execution.executors import Threads, execute, stream
+from ..execution.files import MatrixFiles
+from ..execution.grid import Grid, even
+from ..execution.sinks import Matrices, Tile
+from ..execution.sources import ArraySource, DeviceSource, Slab, cut, fill
 from ..layers import Layer
-from ..numerics.precision import bucket, padded_rows
+from ..numerics.device import backend
+from ..numerics.padding import bucket
 from ..storage.files import digest
-from .exact import Kernels, covariances, even, in_flight, kernel_dtype, tile
+from .exact import Kernels, covariances, kernel, kernel_dtype, tile
 
-_UNITS = {"": 1, "B": 1} | {
-    f"{letter}{suffix}": base ** (power + 1)
-    for power, letter in enumerate("KMGT")
-    for suffix, base in (("B", 1000), ("iB", 1024), ("", 1024))
-}
-_SIDE = 512  # of a tile of rows: its arrays of a megabyte stay near a core
-_IMAGES = 32  # of a tile of images, whose variances are computed anew in each tile
-_ACCELERATED_SIDE = 4096  # of a tile of rows on an accelerator
-_ACCELERATED_IMAGES = 64, 512  # the least and the most of images there: larger tiles share variances and launches
-_ACCELERATED_WORKERS = 3  # tiles in work there: one computed, one brought back, one written
+compiled_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs"))  # the pure function, for few rows
+
+Array = np.ndarray | jax.Array
+Path = str | os.PathLike[str]
+Output = Path | np.ndarray | Sequence[Path] | Sequence[np.ndarray] | None
+InputSource = ArraySource[Array] | DeviceSource[jax.Array]
+Traced = jax.Array | Slab[jax.Array]
+Rows = np.ndarray | Traced
+Compiled = Callable[[Layer, Rows, Rows], tuple[Kernels, Kernels]]
+Sides = tuple[int, int]
 
 
-def parse_bytes(memory: int | float | str) -> int:
-    """A number of bytes, given as such or as text like "2GiB" or "500 MB"."""
-    if isinstance(memory, int | float | np.number) and not isinstance(memory, bool) and isfinite(memory) and memory > 0:
-        return int(memory)
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory) if isinstance(memory, str) else None
-    unit = None if found is None else {name.lower(): size for name, size in _UNITS.items()}.get(found[2].lower())
-    try:
-        return int(float(found[1]) * unit)  # type: ignore[index, operator]
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"memory is a number of bytes, or text such as '2GiB', not {memory!r}.") from None
+class Memory(Protocol):
+    """What XLA says of the memory of a compiled program."""
+
+    temp_size_in_bytes: int
+    output_size_in_bytes: int
 
 
 def tiled(
     net: Layer,
-    x1: Any,
-    x2: Any,
+    x1: Array,
+    x2: Array | None,
     names: tuple[str, ...],
     memory: int | None = None,
     progress: bool = False,
-    out: Any = None,
+    out: Output = None,
     side: int | None = None,
     symmetric: bool = False,
 ) -> Kernels:
@@ -70,191 +67,152 @@ def tiled(
     best for speed is not wanted. `symmetric` says that the kernel of two inputs is a symmetric matrix, of which half is
     computed, as it is of one.
     """
-    symmetric = symmetric or x2 is None
+    alone, symmetric = x2 is None, symmetric or x2 is None
     other = x1 if x2 is None else x2
     shape, dtype = (len(x1), len(other)), kernel_dtype(x1.dtype)
     paths = _paths(names, out)
-    results = {} if paths else _targets(names, out, shape, dtype, (x1, other))
-    files = ResumedFiles(paths, digest(names, net, x1, x2)) if paths else None
+    arrays = [] if paths else _targets(names, out, shape, dtype, (x1, other))
+    files = MatrixFiles(paths, digest(names, net, x1, x2)) if paths else None
     if 0 in shape:
-        results = results or {name: np.empty(shape, dtype) for name in names}
-        for name, path in zip(names, paths, strict=False):
-            np.save(path, results[name])
-        return Kernels(results.get("nngp"), results.get("ntk"))
-    net = jax.tree.map(float, net)
-    workers = _workers()
-    x1, other = _placed(x1, other)
+        arrays = arrays or [np.empty(shape, dtype) for _ in names]
+        for array, path in zip(arrays, paths, strict=False):
+            np.save(path, array)
+        return _kernels(names, arrays)
+    numbers: Layer = jax.tree.map(float, net)
+    sources = _sources(x1, other)
     if files is not None and files.sides is not None:
         sides = files.sides
-        program = _program(*_structure(net), sides, *_seen(x1, other, sides), "ntk" in names)
     else:
-        program, sides = _compiled(net, x1, other, "ntk" in names, memory, workers, side)
-    rows, columns = sides
+        sides = _sides(sources, _limit(numbers, sources, "ntk" in names, memory, side))
+    program = partial(
+        _run, _compiled(numbers, sources, sides, "ntk" in names), _on_device(numbers, dtype), sides, names
+    )
+    grid = Grid.of_tiles(shape, sides, symmetric)
+    sink: Matrices | MatrixFiles = Matrices(arrays, symmetric, own_diagonal=alone)
+    if files is not None:
+        files.open(grid, dtype, _probe(program, grid, sources), symmetric, own_diagonal=alone)
+        sink = files
+    executor = Threads(policy.current().workers)
+    return _kernels(names, execute(program, grid, sources, sink, executor, "kernel tiles" if progress else None))
+
+
+def _run(compiled: Compiled, net: Layer, sides: Sides, names: tuple[str, ...], rows: Rows, columns: Rows) -> Tile:
+    """The kernels of a tile, and those of its rows with themselves."""
+    with jax.enable_x64(_dtype(rows) == np.float64):
+        entries, own = compiled(net, fill(rows, sides[0]), fill(columns, sides[1]))
+    return Tile(*([getattr(kernels, name) for name in names] for kernels in (entries, own)))
+
+
+def _on_device(net: Layer, dtype: np.dtype) -> Layer:
+    """The network's numbers as arrays: brought there once, and not with every tile."""
     with jax.enable_x64(dtype == np.float64):
-        on_device = jax.device_put(net)  # once, and not with every tile
-    run = partial(_run, program, on_device, x1, other, sides)
-    corners = [(i, j) for i in range(0, len(x1), rows) for j in range(i if symmetric else 0, len(other), columns)]
-    if files is not None:
-        start, _ = run((0, 0))  # tells functions of one name apart
-        probe = [float(v) for name in names for v in np.asarray(getattr(start, name))[:8, :8].reshape(-1)]
-        files.open(shape, dtype, sides, probe)
-        results = dict(zip(names, files.arrays, strict=True))
-    left = [corner for corner in corners if files is None or corner not in files.done]
-
-    def work(corner: tuple[int, int]) -> None:
-        i, j = corner
-        blocks, own = run(corner)
-        height, width = min(rows, len(x1) - i), min(columns, len(other) - j)
-        for name, target in results.items():
-            block = np.asarray(getattr(blocks, name))[:height, :width]
-            if symmetric and i == j:
-                block = block.copy()
-                lower = np.tril_indices(height, -1)
-                block[lower] = block.T[lower]
-            if x2 is None and i == j:
-                np.fill_diagonal(block, np.asarray(getattr(own, name))[:height])
-            target[i : i + height, j : j + width] = block
-            if symmetric and i != j:
-                target[j : j + width, i : i + height] = block.T
-        if files is not None:
-            files.record(corner)
-
-    with bar("kernel tiles", progress, len(corners), len(corners) - len(left)) as advance:
-        _in_threads(work, left, workers, advance)
-    if files is not None:
-        results = dict(zip(names, files.finish(), strict=True))
-    return Kernels(results.get("nngp"), results.get("ntk"))
+        return jax.device_put(net)
 
 
-def _workers() -> int:
-    """How many tiles are in work at a time."""
-    if jax.default_backend() != "cpu":
-        return _ACCELERATED_WORKERS
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _placed(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Both inputs where tiles are cut out of them: NumPy arrays on an accelerator, if they take up to a quarter of it."""
-    if isinstance(x1, jax.Array) or jax.default_backend() == "cpu":
-        return x1, x2
+def _sources(x1: Array, x2: Array) -> tuple[InputSource, InputSource]:
+    """Both inputs where tiles are cut out of them: NumPy arrays on an accelerator, where they fit."""
     arrays = [x1] if x2 is x1 else [x1, x2]
-    if sum(x.nbytes for x in arrays) > device_memory() / 4:
-        return x1, x2
-    with jax.enable_x64(x1.dtype == np.float64):
-        placed = [jnp.asarray(x) for x in arrays]
-    return placed[0], placed[-1]
+    sources: list[InputSource]
+    if not isinstance(x1, jax.Array) and not policy.fits_on_device(sum(x.nbytes for x in arrays)):
+        sources = [ArraySource(x) for x in arrays]
+    else:
+        with jax.enable_x64(x1.dtype == np.float64):
+            sources = [DeviceSource(jnp.asarray(x)) for x in arrays]
+    return sources[0], sources[-1]
 
 
-def device_memory() -> int:
-    """The bytes of memory of JAX's first device; 0 where it does not say."""
-    return (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
+def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | None, side: int | None) -> int:
+    """The most inputs along a side of a tile: the best for speed, or fewer that fit the budget."""
+    first = sources[0].arrays
+    limit = largest_side(net, first) if side is None else side
+
+    def bytes_for(limit: int) -> tuple[int, int]:
+        """The longer side of the tiles, and what all in work take: inputs, temporary arrays, and results, twice when copied."""
+        sides = _sides(sources, limit)
+        analysis = cast(Memory, _compiled(net, sources, sides, ntk).memory_analysis())
+        inputs = sum(sides) * prod(first.shape[1:]) * first.dtype.itemsize
+        need = inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
+        return max(sides), policy.current().workers * need
+
+    return limit if memory is None else policy.side_within(memory, limit, bytes_for)
 
 
-def _run(program: Any, net: Layer, x1: Any, x2: Any, sides: tuple[int, int], corner: tuple[int, int]) -> Any:
-    """The kernels of the tile at `corner`, and those of its first inputs with themselves."""
-    with jax.enable_x64(x1.dtype == np.float64):
-        if isinstance(x1, jax.Array):
-            return program(net, x1, x2, np.asarray(corner, np.int32))
-        return program(net, *(padded_rows(x, *place) for x, *place in zip((x1, x2), corner, sides, strict=True)))
+def _sides(sources: Sequence[InputSource], limit: int) -> Sides:
+    """The sides of the fewest equal tiles of at most `limit`; without pixels, sides that other numbers of rows have too."""
+    rows, columns = (even(len(source), limit) for source in sources)
+    if sources[0].arrays.ndim > 2:
+        return rows, columns
+    return min(bucket(rows), limit), min(bucket(columns), limit)
 
 
-def _compiled(
-    net: Layer, x1: Any, x2: Any, ntk: bool, memory: int | None, workers: int, side: int | None = None
-) -> tuple[Any, tuple[int, int]]:
-    """The program of one tile, and its sides: the best for speed, or smaller ones that fit the budget."""
-    limit = largest_side(net, x1) if side is None else side
-    while True:
-        sides = _even(len(x1), limit, x1.ndim == 2), _even(len(x2), limit, x1.ndim == 2)
-        program = _program(*_structure(net), sides, *_seen(x1, x2, sides), ntk)
-        need = workers * _bytes_needed(program, sum(sides), x1)
-        if memory is None or need <= memory:
-            return program, sides
-        if max(sides) == 1:
-            raise ValueError(
-                f"memory={memory} bytes are too few for one tile, which takes {need} on {workers} cores. Give more."
-            )
-        limit = max(1, min(max(sides) // 2, isqrt(max(sides) ** 2 * memory // need)))
-
-
-def _structure(net: Layer) -> tuple[Any, int]:
+def _compiled(net: Layer, sources: Sequence[InputSource], sides: Sides, ntk: bool) -> jax.stages.Compiled:
+    """The program of a tile, compiled once for all values of a network's parameters."""
     leaves, structure = jax.tree.flatten(net)
-    return structure, len(leaves)
-
-
-def _even(count: int, limit: int, shared: bool) -> int:
-    """The side of the fewest equal tiles of at most `limit`; `shared`, one that other numbers of rows have too."""
-    side = even(count, limit)
-    return min(bucket(side), limit) if shared else side
-
-
-def _bytes_needed(program: Any, rows: int, x: Any) -> int:
-    """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
-    analysis = program.memory_analysis()
-    inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
-    return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
-
-
-def _seen(x1: Any, x2: Any, sides: tuple[int, int]) -> tuple[tuple[jax.ShapeDtypeStruct, ...], bool]:
-    """What the program of a tile is given: its inputs, or the whole of JAX arrays (True) to cut them out of."""
-    if isinstance(x1, jax.Array):
-        return tuple(jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in (x1, x2)), True
-    return tuple(jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in sides), False
+    inputs = tuple(source.abstract(side) for source, side in zip(sources, sides, strict=True))
+    return _compile(structure, len(leaves), sides, inputs, ntk, (policy.current().covariances, backend()))
 
 
 @lru_cache(maxsize=64)
-def _program(
-    structure: Any,
+def _compile(
+    structure: jax.tree_util.PyTreeDef,
     leaves: int,
-    sides: tuple[int, int],
-    inputs: tuple[jax.ShapeDtypeStruct, ...],
-    whole: bool,
+    sides: Sides,
+    inputs: tuple[Rows, Rows],
     ntk: bool,
-) -> Any:
-    """The compiled kernel of two tiles, for all values of a network's parameters."""
+    traced_under: tuple[int, str],
+) -> jax.stages.Compiled:
+    """Compile the kernels of two slices; `traced_under` is what they look up of the policy while they are traced."""
     net = jax.tree.unflatten(structure, [1.0] * leaves)
 
-    def cut_out(net, x1, x2, corner):
-        parts = (
-            x[jnp.minimum(start + jnp.arange(side), len(x) - 1)]
-            for x, start, side in zip((x1, x2), corner, sides, strict=True)
-        )
-        return tile(net, *parts, ntk=ntk)
+    def program(net: Layer, rows: Traced, columns: Traced) -> tuple[Kernels, Kernels]:
+        return tile(net, cut(rows, sides[0]), cut(columns, sides[1]), ntk=ntk)
 
-    with jax.enable_x64(inputs[0].dtype == np.float64):
-        if whole:
-            return jax.jit(cut_out).lower(net, *inputs, jax.ShapeDtypeStruct((2,), np.int32)).compile()
-        return jax.jit(partial(tile, ntk=ntk)).lower(net, *inputs).compile()
+    with jax.enable_x64(_dtype(inputs[0]) == np.float64):
+        return jax.jit(program).lower(net, *inputs).compile()
 
 
-def largest_side(net: Layer, x: Any) -> int:
+def _dtype(rows: Rows) -> np.dtype:
+    return rows.arrays.dtype if isinstance(rows, Slab) else rows.dtype
+
+
+def largest_side(net: Layer, x: Array) -> int:
     """How many inputs along a side of a tile are best for speed."""
-    if jax.default_backend() == "cpu":
-        return _SIDE if x.ndim == 2 else _IMAGES
-    if x.ndim == 2:
-        return _ACCELERATED_SIDE
-    least, most = _ACCELERATED_IMAGES
-    return min(most, max(least, isqrt(in_flight() // covariances(net, x))))
+    return policy.tile_side(x.ndim > 2, covariances(net, x))
 
 
-def _paths(names: tuple[str, ...], out: Any) -> list[Any]:
+def _probe(program: Callable[[Rows, Rows], Tile], grid: Grid, sources: Sequence[InputSource]) -> list[float]:
+    """Some values of the first tile, which tell functions of one name apart."""
+    _, first = next(stream(program, grid.part(0, len(grid)), sources, ahead=0))
+    return [float(v) for entries in first.entries for v in np.asarray(entries)[:8, :8].reshape(-1)]
+
+
+def _kernels(names: tuple[str, ...], arrays: Sequence[np.ndarray]) -> Kernels:
+    named = dict(zip(names, arrays, strict=True))
+    return Kernels(named.get("nngp"), named.get("ntk"))
+
+
+def _paths(names: tuple[str, ...], out: Output) -> list[Path]:
     """The paths of files to write, one for each name; none where `out` is something else."""
     given = list(out) if isinstance(out, tuple | list) else [out]
-    if not all(isinstance(path, str | os.PathLike) for path in given):
+    paths = [path for path in given if isinstance(path, str | os.PathLike)]
+    if len(paths) < len(given):
         return []
-    if len({os.path.realpath(path) for path in given}) != len(names):
+    if len({os.path.realpath(path) for path in paths}) != len(names):
         raise ValueError(f"out takes a path for each of {', '.join(names)}, and was given {out!r}.")
-    return given
+    return paths
 
 
 def _targets(
-    names: tuple[str, ...], out: Any, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Any, ...]
-) -> dict[str, np.ndarray]:
+    names: tuple[str, ...], out: Output, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Array, ...]
+) -> list[np.ndarray]:
+    """The arrays to write into, one for each name."""
     if out is None:
-        return {name: np.empty(shape, dtype) for name in names}
-    arrays = tuple(out) if isinstance(out, tuple | list) else (out,)
-    if len(arrays) != len(names):
-        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(arrays)}.")
-    for array in arrays:
+        return [np.empty(shape, dtype) for _ in names]
+    given = list(out) if isinstance(out, tuple | list) else [out]
+    if len(given) != len(names):
+        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(given)}.")
+    arrays: list[np.ndarray] = []
+    for array in given:
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             seen = f"{array.dtype} of the shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
             raise ValueError(
@@ -262,29 +220,10 @@ def _targets(
             )
         if not array.flags.writeable:
             raise ValueError("out is read-only. Open the memmap with mode='r+' or 'w+'.")
+        arrays.append(array)
     own = [x for x in inputs if isinstance(x, np.ndarray)]
     if any(np.may_share_memory(a, b) for a, b in [*combinations(arrays, 2), *product(arrays, own)]):
         raise ValueError(
             "An array of out shares memory with another, or with the inputs, and would overwrite it. Give separate ones."
         )
-    return dict(zip(names, arrays, strict=True))
-
-
-def _in_threads(work: Callable, items: list, workers: int, advance: Callable[[], None]) -> None:
-    """work(item) for every item, `workers` at a time; the first error ends it."""
-    if workers == 1 or len(items) == 1:
-        for item in items:
-            work(item)
-            advance()
-        return
-    rest = iter(items)
-    with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(work, item) for item in islice(rest, 2 * workers)]
-        try:
-            while running:
-                running.pop(0).result()
-                advance()
-                running += [pool.submit(work, item) for item in islice(rest, 1)]
-        finally:
-            for future in running:
-                future.cancel()
+    return arrays

@@ -11,7 +11,7 @@ language is Pallas with its backend Triton, which JAX means to replace; where it
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from importlib.util import find_spec
 from math import prod
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..numerics import materialize
+from ..numerics.device import backend
 from .windows import window_sum
 
 _SIDE = 3
@@ -35,13 +36,12 @@ def common_window_sum(x: Array, axes: Sequence[tuple[int, ...]], sizes, strides,
     return x
 
 
-@lru_cache
 def runs_on_gpu() -> bool:
     """Whether programs go to a GPU as a rule, and JAX has the language of ours, which it may drop some day.
 
     What is on another device all the same is summed by `common_window_sum`.
     """
-    return jax.default_backend() == "gpu" and find_spec("jax.experimental.pallas.triton") is not None
+    return backend() == "gpu" and find_spec("jax.experimental.pallas.triton") is not None
 
 
 def fits(x: Array, spatial: tuple[int, ...], sizes, strides, padding: str) -> bool:

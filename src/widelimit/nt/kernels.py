@@ -12,15 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..kernels.exact import ends_gaussian, kernel
-from ..kernels.matrix import tiled
+from ..kernels.exact import ends_gaussian
+from ..kernels.matrix import compiled_kernel, tiled
 from ..layers.state import STATIC
 from ..network import Network
 from ..numerics.precision import check_inputs, in_input_precision
 from .blocks import in_blocks
 from .choosing import asked, select
 
-_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs"))
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
 
@@ -123,7 +122,9 @@ class KernelFn:
         for name, x in (("cov1", x1), ("cov2", x2)):
             if name in need and x is not None:
                 if diagonal_batch:
-                    own = in_input_precision(partial(_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None)
+                    own = in_input_precision(
+                        partial(compiled_kernel, self.net, pairs=pairs, ntk=False, diagonal=True), x, None
+                    )
                     found[name] = _zipped(own.nngp, len(shape) - 1 if pairs else 0)
                 else:
                     found[name] = self._kernels(x, None, ("nngp",), pairs, len(shape) - 1)["nngp"]
@@ -151,7 +152,7 @@ class KernelFn:
     def _kernels(self, x1, x2, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
         """The kernels named: whole, or in tiles where those were asked for or serve better."""
         if rank > 0:
-            run = partial(in_input_precision, partial(_kernel, self.net, pairs=pairs, ntk="ntk" in names))
+            run = partial(in_input_precision, partial(compiled_kernel, self.net, pairs=pairs, ntk="ntk" in names))
             found = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
         elif self.block is not None and (concrete := _concrete(self.net, x1, x2)) is not None:
             found = tiled(*concrete, names, side=self.block)

@@ -19,6 +19,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
+from .device import on_accelerator
+
 # The rounding error of cov / (a * b), in units of the machine epsilon, when cov, a and b each carry a few roundings.
 ULPS = 8.0
 
@@ -225,7 +227,7 @@ def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
     On an accelerator XLA weighs what merging costs, and a branch would take as much time as several layers.
     """
     first = arrays[0]
-    if first is None or first.size == 0 or jax.default_backend() != "cpu":
+    if first is None or first.size == 0 or on_accelerator():
         return fn(*arrays)
 
     def nan(*arrays):
@@ -236,12 +238,12 @@ def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
 
 def materialize(x: Array) -> Array:
     """x as an array of its own. A GPU would merge the sums along one axis with those along the next, nine terms for six."""
-    return x if jax.default_backend() == "cpu" else jax.lax.optimization_barrier(x)
+    return jax.lax.optimization_barrier(x) if on_accelerator() else x
 
 
 def tree_barrier(fn: Callable, *trees: Any) -> Any:
     """fn(*trees) by itself, as `fusion_barrier`, for arguments and results that are any trees of arrays."""
-    if jax.default_backend() != "cpu":
+    if on_accelerator():
         return jax.lax.optimization_barrier(fn(*jax.lax.optimization_barrier(trees)))
     shapes = jax.eval_shape(fn, *trees)
     # of the last tree, which is what changes; large constants before it would be looked at while compiling

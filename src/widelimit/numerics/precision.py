@@ -70,22 +70,6 @@ def precision_scope(x: Any) -> AbstractContextManager:
     return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 
 
-def bucket(rows: int) -> int:
-    """A number of rows, this or somewhat more, that many inputs share: 1, 2, 4, ... 64, then multiples of 64.
-
-    A program is compiled for one shape, which takes seconds; inputs filled up to few shapes share theirs.
-    """
-    return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
-
-
-def padded_rows(x: Any, start: int, count: int) -> Any:
-    """`count` rows from `start` on, the last one repeated beyond the end; NumPy or JAX as x is."""
-    library: Any = jnp if isinstance(x, jax.Array) else np
-    part = library.asarray(x[start : start + count])
-    missing = count - len(part)
-    return part if not missing else library.concatenate([part, library.repeat(part[-1:], missing, axis=0)])
-
-
 def _input(name: str, x: Any, with_jax: bool) -> Any:
     x = _floating(name, x, with_jax)
     if x.ndim < 2:

@@ -36,8 +36,10 @@ from .. import nets
 from ..activations import ABRelu, Activation, Erf, ExpNormalized, Gelu, LeakyRelu, Relu, dual
 from ..datasets import Images
 from ..datasets.asking import needed
+from ..execution.grid import ranges
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
+from ..numerics.device import on_accelerator
 from . import EXPERIMENTS
 from .images import averaged, check_enough, first_images, latest, whitened
 from .labels import sides
@@ -210,7 +212,7 @@ def _epoch(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int
 
     XLA's convolutions for CPUs take ten times as long inside of a loop, which is Python's there.
     """
-    if jax.default_backend() != "cpu":
+    if on_accelerator():
         return _epoch_in_one_program(net, state, x, y, rows, total)
     losses = []
     for batch in rows:
@@ -227,10 +229,7 @@ def _epoch_in_one_program(net: Network, state: Any, x: Array, y: Array, rows: Ar
 
 def _hits(net: Network, trained: Any, x: Array, y: Array) -> np.ndarray:
     """Whether the class of each image is predicted."""
-    blocks = [
-        _hits_of(net, trained, x[i : i + EVALUATION_BATCH], y[i : i + EVALUATION_BATCH])
-        for i in range(0, len(x), EVALUATION_BATCH)
-    ]
+    blocks = [_hits_of(net, trained, x[rows], y[rows]) for rows in ranges(len(x), EVALUATION_BATCH)]
     return np.concatenate([np.asarray(block) for block in blocks])
 
 

@@ -8,7 +8,8 @@ image, which makes their products invariant.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -16,15 +17,19 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array
 
 from ..datasets import Images
-from ..execution.progress import bar
+from ..estimators.images import normalise_rows, whitening_matrix
+from ..execution.executors import Pipeline, execute
+from ..execution.grid import Grid, ranges
+from ..execution.sinks import DeviceRows, Sum
+from ..execution.sources import ArraySource, DeviceSource, Slab, cut
 from ..features.feature_map import FeatureMap
 from ..kernels.matrix import tiled
 from ..network import Network
 from ..numerics import product_precision
+from ..numerics.device import on_accelerator
 
 REGULARIZATION = 0.1  # of the whitening, the paper's
 _BLOCK = 4096  # images at a time
@@ -79,47 +84,51 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARIZATION) -> Array:
-    """Images x, float32: each less its mean and of length 1, then whitened by what the images `fitted` have in common.
+    """Images x, float32: each less its mean and of length 1, then whitened by the second moments of the images `fitted`.
 
-    As `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more images
-    than there are numbers in each: directions that few images lack are blown up in all others.
+    The same as `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more
+    images than there are numbers in each: directions that few images lack are blown up in all others.
     """
+    one_by_one = Pipeline(ahead=0)
     with jax.enable_x64(True):
-        moment = sum(_moment(_normalised(block)) for block in _flat_blocks(fitted)) / len(fitted)
-        whitening = _inverse_root(moment, regularization)
-        found = jnp.concatenate([_whiten(_normalised(block), whitening) for block in _flat_blocks(x)])
-    return found.reshape(x.shape)
+        grid = Grid.of_rows(len(fitted), _BLOCK)
+        moment = execute(_moment, grid, [ArraySource(_flat(fitted))], Sum[Any](), one_by_one) / len(fitted)
+        whitening = _whitening(moment, regularization)
+        sink, grid = DeviceRows[Array](len(x)), Grid.of_rows(len(x), _BLOCK)
+        white = execute(lambda rows: _whiten(rows, whitening), grid, [ArraySource(_flat(x))], sink, one_by_one)
+    return white.reshape(x.shape)
 
 
-def _flat_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
-    for i in range(0, len(x), _BLOCK):
-        yield x[i : i + _BLOCK].reshape(-1, prod(x.shape[1:]))
+def _flat(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, prod(x.shape[1:]))
 
 
-@jax.jit
-def _normalised(block: Array) -> Array:
-    x = block.astype(jnp.float64)
-    x = x - x.mean(1, keepdims=True)
-    length = jnp.linalg.norm(x, axis=1, keepdims=True)
-    return jnp.where(length > 1e-9, x / jnp.where(length > 1e-9, length, 1), 0)  # constant images become zero
+def _moment(rows: np.ndarray) -> Any:
+    """The sum of products of the normalised rows."""
+    if on_accelerator():
+        return _moment_on_device(rows)
+    x = np.asarray(_normalise(rows))  # BLAS multiplies an array by itself at half the cost
+    return x.T @ x
 
 
-def _moment(part: Array) -> Any:
-    if jax.default_backend() == "cpu":  # BLAS multiplies an array by itself at half the cost
-        x = np.asarray(part)
-        return x.T @ x
-    return _product(part)
-
-
-_product = jax.jit(lambda part: part.T @ part)
-_whiten = jax.jit(lambda part, whitening: (part @ whitening).astype(jnp.float32))
+_normalise = jax.jit(lambda rows: normalise_rows(rows))
 
 
 @jax.jit
-def _inverse_root(moment: Array, regularization: float) -> Array:
+def _moment_on_device(rows: Array) -> Array:
+    x = normalise_rows(rows)
+    return x.T @ x
+
+
+@jax.jit
+def _whiten(rows: Array, whitening: Array) -> Array:
+    return (normalise_rows(rows) @ whitening).astype(jnp.float32)
+
+
+@jax.jit
+def _whitening(moment: Array, regularization: float) -> Array:
     values, vectors = jnp.linalg.eigh(moment)
-    values = jnp.maximum(values, 0)
-    return (vectors / jnp.sqrt(values + regularization * values.mean())) @ vectors.T
+    return whitening_matrix(values, vectors, regularization)
 
 
 class ImageFeatures(NamedTuple):
@@ -152,37 +161,33 @@ def features_of(
     channels, sees their products. With `channels` they are turned into so many, which hold most of their products.
     """
     size = min(len(x), phi.batch_size() if batch is None else batch)
-    starts = [min(i, len(x) - size) for i in range(0, len(x), size)]  # the last overlaps, and one program serves all
-    began = time.perf_counter()
+    start = time.perf_counter()
     shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
-    basis = None
-    if len(shape) == 3 and channels is not None and channels < shape[-1]:
+    of_pixels, basis = len(shape) == 3, None
+    if of_pixels and channels is not None and channels < shape[-1]:
         basis = _principal_basis(phi, x, size, flips, channels)
-        shape = (*shape[:-1], channels)
-    of_mirror = _of_mirror(basis) if flips and len(shape) == 3 else None
-    features = jnp.zeros((len(x), *shape), kept)
-    features = _fill_in(phi, features, x, 0, size, flips, basis).block_until_ready()
+
+    def program(rows: Slab[Array]) -> Array:
+        part = _program(phi, rows, size, flips, kept, basis)
+        return part.block_until_ready() if progress else part
+
+    grid, sources, sink = Grid.of_rows(len(x), size), [DeviceSource(x)], DeviceRows[Array](len(x))
+    one_by_one = Pipeline(ahead=0)
+    execute(program, replace(grid, blocks=grid.blocks[:1]), sources, sink, one_by_one).block_until_ready()
     compiled = time.perf_counter()
-    with bar("features", progress, len(x)) as advance:
-        for start in starts:
-            features = _fill_in(phi, features, x, start, size, flips, basis)
-            if progress:
-                features.block_until_ready()
-            advance(size)
-    features.block_until_ready()
-    return ImageFeatures(features, of_mirror, compiled - began, time.perf_counter() - compiled)
+    features = execute(program, grid, sources, sink, one_by_one, "features" if progress else None).block_until_ready()
+    of_mirror = _of_mirror(basis) if flips and of_pixels else None
+    return ImageFeatures(features, of_mirror, compiled - start, time.perf_counter() - compiled)
 
 
-@partial(jax.jit, static_argnames=("size", "flips"), donate_argnames="features")
-def _fill_in(
-    phi: FeatureMap, features: Array, x: Array, start: int, size: int, flips: bool, basis: Basis | None
-) -> Array:
-    """The features so far, with those of another batch filled in."""
-    part = _batch_of(phi, lax.dynamic_slice_in_dim(x, start, size), flips)
+@partial(jax.jit, static_argnames=("size", "flips", "kept"))
+def _program(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, kept: str, basis: Basis | None) -> Array:
+    """The features of a batch, in the dtype in which they are kept."""
+    part = _batch_of(phi, cut(rows, size), flips)
     if basis is not None:
         columns, channels = basis.directions.shape
         part = _times(part, basis.directions) * (channels / columns) ** 0.5
-    return lax.dynamic_update_slice_in_dim(features, part.astype(features.dtype), start, 0)
+    return part.astype(kept)
 
 
 def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
@@ -205,8 +210,9 @@ def _principal_basis(phi: FeatureMap, x: Array, size: int, flips: bool, channels
 
     Computed on the host: a GPU would take longer to compile these steps than the host takes for all of them.
     """
-    last_start = min(max(_SAMPLE, size), len(x)) - size
-    moment = np.asarray(sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size)))
+    sample = ranges(min(max(_SAMPLE, size), len(x)), size)
+    batches = [rows for rows in sample if rows.stop - rows.start == size]  # of one shape, for one program
+    moment = np.asarray(sum(_pixel_moment(phi, x[rows], flips) for rows in batches))
     rng = np.random.default_rng(0)  # where iterations start, and how channels are mixed: any will do
     if flips:
         directions, signs = _even_and_odd(moment, channels, rng)
@@ -288,10 +294,9 @@ def rows_of_kernel(
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
     for part, of_part, symmetric in ((kernels[:columns], first, True), (kernels[columns:], rest, False)):
         other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
-        for i in range(0, len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
-            rows = part[i : i + _ROWS]
-            rows += other[i : i + _ROWS]
-            rows /= 2
+        for few in ranges(len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
+            part[few] += other[few]
+            part[few] /= 2
     return kernels
 
 

@@ -22,6 +22,7 @@ from ..datasets import Images
 from ..features import feature_map as maps
 from ..layers import AvgPool
 from ..network import Network
+from ..numerics.device import on_accelerator
 from ..regression.device import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
 from .images import check_enough, features_of, first_images, latest, rows_of_kernel, seconds_since, whitened
 from .options import Option
@@ -152,7 +153,7 @@ class Config:
     @property
     def resolved_dtype(self) -> str:
         """The dtype that features are computed in."""
-        return self.dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16")
+        return self.dtype or ("bfloat16" if on_accelerator() else "float32")
 
     def network(self) -> Network:
         """The Myrtle network, with weights that keep a variance of 1: only activations that are not homogeneous see it."""

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,7 +15,8 @@ from typing import Any
 import jax
 
 from .. import __version__
-from ..kernels.matrix import device_memory
+from ..execution.grid import Block, Grid
+from ..execution.policy import device_memory
 from ..storage.files import atomic_file, check_writable
 
 _FORMAT = 1
@@ -49,6 +51,32 @@ def add_run(path: str | os.PathLike[str], run: dict[str, Any]) -> None:
     runs = [known for known in read_runs(path) if known["digest"] != run["digest"]]
     with atomic_file(path) as file:
         file.write((json.dumps({"widelimit": _FORMAT, "runs": [*runs, run]}, indent=1) + "\n").encode())
+
+
+class ResultsFile:
+    """The file of results as a sink: block i is the run of name i, and is written once it is done.
+
+    `report(run, place)` hears of every run that was written, with a place such as "1 of 9".
+    """
+
+    def __init__(self, path: Path, names: Sequence[str], report: Callable[[dict[str, Any], str], None]):
+        self.path, self.names, self.report = path, names, report
+        self._runs = {run["digest"]: run for run in read_runs(path)}
+        self._count = sum(name not in self._runs for name in names)
+        self._written = 0
+
+    def missing(self, grid: Grid) -> Grid:
+        return grid.without({i for i, name in enumerate(self.names) if name in self._runs})
+
+    def write(self, block: Block, value: list[dict[str, Any]]) -> None:
+        for run in value:
+            add_run(self.path, run)
+            self._runs[run["digest"]] = run
+            self._written += 1
+            self.report(run, f"{self._written} of {self._count}")
+
+    def result(self) -> list[dict[str, Any]]:
+        return [self._runs[name] for name in self.names]
 
 
 def memory() -> int:

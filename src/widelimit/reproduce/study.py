@@ -1,7 +1,7 @@
 """An experiment as many small runs: each goes into the file of results when it is done, and is not computed again.
 
-`reproduce` is the runner. It is a loop and not a job of `execution`: a run takes the whole device, so that there is one at a
-time; its input is settings, not rows; and digests in the file of results, not places in a grid, tell which runs are done.
+`reproduce` makes a job of them: a block is one run, the source gives its settings, and the sink is the file of results, which
+knows by digests what is done. Runs take the whole device, so they follow each other.
 """
 
 import json
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..datasets import Images, cifar10
-from ..execution.progress import bar
+from ..execution.executors import Pipeline, execute
+from ..execution.grid import Grid
 from ..storage.files import digest
 from .images import check_enough, latest
 from .options import Option, Parser, as_options, make_parser
-from .results import add_run, check_paths, device, machine, read_runs
+from .results import ResultsFile, check_paths, device, machine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,28 +121,50 @@ def reproduce(
     say: Say = lambda line: None,
 ) -> list[Run]:
     """All runs of the study: those in the file `out`, and others computed and added to it."""
-    done = {run["digest"]: run for run in read_runs(out)}
     settings = study.settings(full)
     for config in settings:
         study.check(config, data)
     configs = {study.digest(config, data): config for config in settings}
-    missing = [name for name in configs if name not in done]
-    if len(missing) < len(configs):
-        say(f"In {out} already: {len(configs) - len(missing)} of {len(configs)} runs.")
+    varying, show_bar = _varying(settings), progress and not study.reports_steps
+
+    def report(run: Run, place: str) -> None:
+        if not show_bar:
+            say(study.done(place, run, varying))
+
+    file, grid = ResultsFile(out, list(configs), report), Grid.of_rows(len(configs), 1)
+    missing = len(file.missing(grid))
+    if missing < len(configs):
+        say(f"In {out} already: {len(configs) - missing} of {len(configs)} runs.")
     if missing:
-        say(f"{len(missing)} runs to do on {device()}; a run that is done is not lost.")
-    varying = _varying(settings)
-    show_bar = progress and not study.reports_steps
-    with bar(study.name, show_bar, len(configs), len(configs) - len(missing)) as advance:
-        for i, name in enumerate(missing, 1):
-            results = study.outcome(configs[name], data, progress, say)
-            run = {"experiment": study.name, "digest": name, "config": configs[name], **results, **machine()}
-            done[name] = run
-            add_run(out, run)
-            advance()
-            if not show_bar:
-                say(study.done(f"{i} of {len(missing)}", run, varying))
-    return [done[name] for name in configs]
+        say(f"{missing} runs to do on {device()}; a run that is done is not lost.")
+
+    def compute(names: list[str]) -> list[Run]:
+        return [
+            {
+                "experiment": study.name, "digest": name, "config": configs[name],
+                **study.outcome(configs[name], data, progress, say), **machine(),
+            }
+            for name in names
+        ]  # fmt: skip
+
+    label = study.name if show_bar else None
+    return execute(compute, grid, [_Names(list(configs))], file, Pipeline(ahead=0), label)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The source of a job of runs: names of runs by range."""
+
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, rows: slice) -> list[str]:
+        return self.names[rows]
+
+    def abstract(self, size: int) -> list[str]:
+        return self.names[:size]  # no program is compiled for names
 
 
 def _varying(configs: Sequence[Settings]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Matrices in files that take long, which go on after a kill where they were.
+"""Matrices in .npy files, which go on after a kill where they were.
 
 While K.npy is computed, its entries are in K.npy.partial and the tiles done so far in K.npy.progress, a line each after a
 first line that says what is computed. A line is written after its tile.
@@ -9,17 +9,21 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-Corner = tuple[int, int]
+from .grid import Block, Grid
+from .sinks import Matrices, Tile
 
 
-class ResumedFiles:
-    """One file for each of several matrices of the same shape, and the journal of all."""
+class MatrixFiles:
+    """One file for each of several matrices of the same shape, and the journal of all: a sink of tiles.
 
-    def __init__(self, paths: Sequence[str | os.PathLike], what: str):
+    Call `open` before the job, with values that tell whether an earlier computation is the same.
+    """
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], what: str):
         """Look for an earlier computation of `what`."""
         self.paths = [Path(path) for path in paths]
         for path in self.paths:
@@ -29,7 +33,7 @@ class ResumedFiles:
         self.journal = self.paths[0].with_name(self.paths[0].name + ".progress")
         self.lock = Lock()
         self.what = what
-        self.done: set[Corner] = set()
+        self.done: set[tuple[int, int]] = set()  # the first row and column of each tile
         self.sides: tuple[int, int] | None = None  # of the tiles of the earlier computation
         self.probe: list[float] | None = None  # some of its values
         if self.journal.exists() and all(path.exists() for path in self.partial):
@@ -40,7 +44,8 @@ class ResumedFiles:
         header = json.loads(first)
         if header["what"] != self.what:
             self._refuse()
-        self.sides, self.probe = tuple(header["sides"]), header["probe"]
+        rows, columns = header["sides"]
+        self.sides, self.probe = (rows, columns), header["probe"]
         for line in lines[:-1]:  # the last has no end: it is empty, or was cut off
             i, j = line.split()
             self.done.add((int(i), int(j)))
@@ -51,28 +56,34 @@ class ResumedFiles:
             "on, another out, or remove the file to start anew."
         )
 
-    def open(self, shape: tuple[int, int], dtype: np.dtype, sides: tuple[int, int], probe: list[float]) -> None:
+    def open(self, grid: Grid, dtype: np.dtype, probe: list[float], symmetric: bool, own_diagonal: bool) -> None:
         """Make the files, or take up those that are there if some values of the kernel agree with theirs."""
-        going_on = self.probe is not None
-        if self.probe is not None and not np.allclose(probe, self.probe, rtol=1e3 * np.finfo(dtype).eps, atol=0):
-            self._refuse()
-        if not going_on:
+        mode: Literal["r+", "w+"] = "w+"
+        if self.probe is None:
             self.journal.unlink(missing_ok=True)  # before the files, which it would say are filled
-        mode: Any = "r+" if going_on else "w+"
-        self.arrays = [np.lib.format.open_memmap(path, mode, dtype, shape) for path in self.partial]
-        header = json.dumps({"what": self.what, "sides": sides, "probe": probe})
+        elif np.allclose(probe, self.probe, rtol=1e3 * np.finfo(dtype).eps, atol=0):
+            mode = "r+"
+        else:
+            self._refuse()
+        arrays = [np.lib.format.open_memmap(path, mode, dtype, grid.shape) for path in self.partial]
+        self.files, self.matrices = arrays, Matrices(arrays, symmetric, own_diagonal)
+        header = json.dumps({"what": self.what, "sides": grid.sides, "probe": probe})
         new = self.journal.with_name(self.journal.name + ".new")
         new.write_text("".join([header + "\n", *(f"{i} {j}\n" for i, j in sorted(self.done))]))
         new.replace(self.journal)
 
-    def record(self, corner: Corner) -> None:
-        """Note that a tile is done; from any thread."""
-        with self.lock, self.journal.open("a") as file:
-            file.write(f"{corner[0]} {corner[1]}\n")
+    def missing(self, grid: Grid) -> Grid:
+        return grid.without({block.index for block in grid.blocks if block.corner in self.done})
 
-    def finish(self) -> list[np.ndarray]:
+    def write(self, block: Block, value: Tile) -> None:
+        self.matrices.write(block, value)
+        i, j = block.corner
+        with self.lock, self.journal.open("a") as file:
+            file.write(f"{i} {j}\n")
+
+    def result(self) -> list[np.ndarray]:
         """Give the files their names, and the matrices, read from them."""
-        for array in self.arrays:
+        for array in self.files:
             array.flush()
         for partial, path in zip(self.partial, self.paths, strict=True):
             partial.replace(path)

@@ -1,0 +1,33 @@
+"""Rows filled up to few sizes, since a program is compiled for one shape."""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Rows = TypeVar("Rows", np.ndarray, jax.Array)
+
+
+def bucket(rows: int) -> int:
+    """A number of rows, this or somewhat more, that many inputs share: 1, 2, 4, ... 64, then multiples of 64.
+
+    A program is compiled for one shape, which takes seconds; inputs filled up to few shapes share theirs.
+    """
+    return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
+
+
+def padded(x: Rows, count: int) -> Rows:
+    """x with `count` rows: the last one is repeated, and zeros where there is none. NumPy or JAX as x is."""
+    missing = count - len(x)
+    if missing <= 0:
+        return x
+    library = jnp if isinstance(x, jax.Array) else np
+    last = x[-1:] if len(x) else library.zeros((1, *x.shape[1:]), x.dtype)
+    return library.concatenate([x, library.repeat(last, missing, axis=0)])
+
+
+def padded_rows(x: Rows, start: int, count: int) -> Rows:
+    """`count` rows of x from `start` on, the last one repeated beyond the end."""
+    library = jnp if isinstance(x, jax.Array) else np
+    return padded(library.asarray(x[start : start + count]), count)
