@@ -181,7 +181,9 @@ def features_of(
 
 
 @partial(jax.jit, static_argnames=("size", "flips", "kept"))
-def _program(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, kept: str, basis: Basis | None) -> Array:
+def _program(
+    phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, kept: str, basis: Basis | None
+) -> Array:
     """The features of a batch, in the dtype in which they are kept."""
     part = _batch_of(phi, cut(rows, size), flips)
     if basis is not None:
