@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
-from widelimit.reproduce import study_named, widths
+from widelimit.reproduce import load_study, widths
 from widelimit.reproduce.myrtle import GAUSSIAN, ON_TEST
 from widelimit.reproduce.results import read_runs
 from widelimit.reproduce.study import Study, save_figure
@@ -147,7 +147,7 @@ def finished(name: str) -> tuple[Study, list[dict[str, Any]]]:
     if name == "widths-h200":
         return widths.STUDY, widths_in_full()
     runs = [run for file in OF_RESULTS[name] for run in read_runs(RESULTS / f"{file}.json")]
-    return study_named(runs[0]["experiment"]), runs
+    return load_study(runs[0]["experiment"]), runs
 
 
 def widths_in_full() -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def _commands() -> str:
 
 def _options(experiment: str) -> list[str]:
     """Those of `widelimit reproduce NAME`, which has them from argparse."""
-    parser = importlib.import_module("widelimit.reproduce").study_named(experiment).parser("")
+    parser = importlib.import_module("widelimit.reproduce").load_study(experiment).parser("")
     return [
         f"| `{action.option_strings[-1]}` | {action.help % vars(action)} |"
         for action in parser._actions

@@ -175,9 +175,9 @@ def test_both_sizes_hold_out_images():
 
 def test_images_are_averaged(data):
     x = np.arange(16.0).reshape(1, 4, 4, 1)
-    np.testing.assert_array_equal(images.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_array_equal(images.average(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
     with pytest.raises(ValueError, match=r"4 x 4 pixels .* 3 x 3.*divisor"):
-        images.averaged(x, 3)
+        images.average(x, 3)
     for train, message in (
         (1000, "1000 images to train are asked for, and the data has 232"),
         (200, "--train 200 and the 40 images held out are more than the 232 of the data. Give 192 or fewer"),

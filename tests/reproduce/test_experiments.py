@@ -47,7 +47,7 @@ Y = np.eye(10)[LABELS]
 
 @pytest.fixture(scope="module")
 def whitened():
-    return images.whitened(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
+    return images.whiten(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +194,7 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
     assert "already: 3 of 4 runs" in heard[0]
     pairs = [(*run["config"]["features"], *run["config"]["seeds"]) for run in runs]
     assert pairs == [(16, 0), (16, 1), (32, 0), (32, 1)]
-    monkeypatch.setattr(myrtle, "whitened", None)
+    monkeypatch.setattr(myrtle, "whiten", None)
     monkeypatch.setattr(cifar10, "run_once", None)
     assert reproduce(config, DATA, out) == json.loads(out.read_text())["runs"]
     assert (tmp_path / "r.png").stat().st_size > 10_000

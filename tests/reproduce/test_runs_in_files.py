@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from widelimit.datasets import Images
-from widelimit.reproduce import cifar10, myrtle, results, study, study_named
+from widelimit.reproduce import cifar10, load_study, myrtle, results, study
 from widelimit.reproduce.options import Option
 
 FILES = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -42,7 +42,7 @@ def test_every_run_has_the_digest_of_its_settings(name, monkeypatch):
     assert runs
     for run in runs:
         on_device(monkeypatch, run["device"])
-        own = study_named(run["experiment"])
+        own = load_study(run["experiment"])
         assert own.digest(run["config"], DATA if own.of_images else None) == run["digest"]
 
 
@@ -74,7 +74,7 @@ def test_the_commands_of_the_docs_are_done(name, monkeypatch):
     done, named = {run["digest"] for run in runs}, set()
     for command in COMMANDS[name]:
         experiment, *arguments = command.split()
-        own = study_named(experiment)
+        own = load_study(experiment)
         options = own.parser("prog").parse_args(arguments)
         values = {key: getattr(options, key) for key in own.options if getattr(options, key) is not None}
         for config in own.with_options(values).settings(options.full):
@@ -96,8 +96,8 @@ def test_the_commands_of_a_bare_machine_import_neither_typer_nor_zarr():
     code = (
         "import sys; sys.modules.update({name: None for name in ('typer', 'zarr', 'dask', 'rich', 'matplotlib', 'optax')})\n"
         "import runpy\n"
-        "from widelimit.reproduce import EXPERIMENTS, study_named\n"
-        "print(*(study_named(name).name for name in EXPERIMENTS))\n"
+        "from widelimit.reproduce import EXPERIMENTS, load_study\n"
+        "print(*(load_study(name).name for name in EXPERIMENTS))\n"
         "sys.argv[1:] = ['dual-kernel', '--out', '.']\n"
         "runpy.run_module('widelimit.reproduce', run_name='__main__')"
     )
@@ -140,6 +140,6 @@ def test_sizes_are_checked_before_the_first_run(tmp_path):
         study.reproduce(sizes, False, tmp_path / "a.json", DATA, say=heard.append)
     assert computed == heard == []
     for name in ("abrelu", "activations", "widths", "cifar10"):
-        own = study_named(name)
+        own = load_study(name)
         with pytest.raises(ValueError, match=r"images to train are asked for, and the data has 4|held out"):
             own.check(own.settings(False)[0], DATA)

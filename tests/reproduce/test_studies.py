@@ -294,7 +294,7 @@ def cifar(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
-    own = experiments.study_named(name)
+    own = experiments.load_study(name)
     arguments = ["--data", str(cifar)] if own.of_images else []
     command = [Path(sys.executable).with_name("widelimit"), "reproduce", name, *arguments, "--plot", "a.png"]
 

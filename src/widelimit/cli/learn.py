@@ -3,6 +3,7 @@
 import csv
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,23 +36,29 @@ _ESTIMATORS: dict[tuple[bool, bool], type] = {  # by (exact, classify)
 }
 
 
+_Target = Annotated[
+    str | None, typer.Option(help="The column to learn: a name, or a place such as -1; of .npz, y if not said.")
+]
+_Out = Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")]
+_Task = Annotated[str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")]
+_Method = Annotated[str, typer.Option(help=f"exact, sketched, or auto: exact up to {_EXACT_ROWS} rows.")]
+_Holdout = Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")]
+_Components = Annotated[int, typer.Option(help="Random features of the sketched method.")]
+_Penalty = Annotated[str, typer.Option(help="Ridge penalty: a number, or how to choose it: auto, loo, gcv, folds.")]
+_Standardize = Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")]
+
+
 @command
 def fit(
     data: common.Data,
-    target: Annotated[
-        str | None, typer.Option(help="The column to learn: a name, or a place such as -1; of .npz, y if not said.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
-    task: Annotated[
-        str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")
-    ] = "auto",
-    method: Annotated[str, typer.Option(help=f"exact, sketched, or auto: exact up to {_EXACT_ROWS} rows.")] = "auto",
-    holdout: Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")] = 0.2,
-    components: Annotated[int, typer.Option(help="Random features of the sketched method.")] = 4096,
-    penalty: Annotated[
-        str, typer.Option(help="Ridge penalty: a number, or how to choose it: auto, loo, gcv, folds.")
-    ] = "auto",
-    standardize: Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")] = True,
+    target: _Target = None,
+    out: _Out = Path("model.npz"),
+    task: _Task = "auto",
+    method: _Method = "auto",
+    holdout: _Holdout = 0.2,
+    components: _Components = 4096,
+    penalty: _Penalty = "auto",
+    standardize: _Standardize = True,
     arch: common.Arch = "fc",
     activation: common.Activation = "gelu",
     depth: common.Depth = 3,
@@ -86,32 +93,14 @@ def fit(
     options: dict[str, Any] = {
         "arch": arch, "activation": activation, "depth": depth, "W_std": W_std, "b_std": b_std, "kernel": kernel,
         "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty), "progress": not as_json,
-    }  # fmt: skip
-    if not exact:
-        options |= {"n_components": components, "random_state": seed}
-    kind = _ESTIMATORS[exact, classify]
+    } | ({} if exact else {"n_components": components, "random_state": seed})  # fmt: skip
+    new_model = partial(_new_model, _ESTIMATORS[exact, classify], options, standardize and table.x.ndim != 4)
     read = time.perf_counter() - start
-    result: dict[str, Any] = {
-        "rows": len(table.x), "columns": int(np.prod(table.x.shape[1:])), "target": str(table.target),
-        "task": "classify" if classify else "regress", "classes": np.unique(y) if classify else None,
-        "estimator": kind.__name__,
-    }  # fmt: skip
-    if holdout:
-        train, test = _split(y, holdout, classify, seed)
-        model = _model(kind(**options), standardize, table.x).fit(table.x[train], y[train])
-        result |= {"held_out_rows": len(test), "held_out_score": float(model.score(table.x[test], y[test]))}
-        result["measure"] = _measure(classify)
-    model = _model(kind(**options), standardize, table.x).fit(table.x, y)
-    last = _last_step(model)
-    last.progress = False
-    about = {
-        "target": None if table.target is None else str(table.target), "task": result["task"], "rows": len(table.x),
-        "names": None if table.names is None else list(table.names), "held_out_score": result.get("held_out_score"),
-    }  # fmt: skip
-    estimators.save(model, out, about=about)
-    result |= {
-        "penalty": last.penalty_, "seconds_to_read": read, "seconds": time.perf_counter() - start, "model": out,
-    }  # fmt: skip
+    scores = _score_held_out(new_model(), table.x, y, holdout, classify, seed)
+    model = new_model().fit(table.x, y)
+    result = _describe(table, y, classify, model) | scores
+    _save(model, out, table, result)
+    result |= {"seconds_to_read": read, "seconds": time.perf_counter() - start, "model": out}
     report(result, as_json, "Fitted")
 
 
@@ -229,11 +218,40 @@ def _split(y: np.ndarray, share: float, classify: bool, seed: int) -> tuple[np.n
     return train, test
 
 
-def _model(last: Any, standardize: bool, x: np.ndarray) -> Any:
-    """The estimator, behind a scaler of columns where the inputs are a table."""
-    if not standardize or x.ndim == 4:
-        return last
-    return Pipeline([("standardize", StandardScaler()), ("model", last)])
+def _new_model(kind: type, options: dict[str, Any], standardize: bool) -> Any:
+    """An estimator, behind a scaler of the columns of tables."""
+    last = kind(**options)
+    return Pipeline([("standardize", StandardScaler()), ("model", last)]) if standardize else last
+
+
+def _score_held_out(
+    model: Any, x: np.ndarray, y: np.ndarray, share: float, classify: bool, seed: int
+) -> dict[str, Any]:
+    """The score of the model on a share of the rows, fitted to the others; nothing for no share."""
+    if not share:
+        return {}
+    train, test = _split(y, share, classify, seed)
+    score = float(model.fit(x[train], y[train]).score(x[test], y[test]))
+    return {"held_out_rows": len(test), "held_out_score": score, "measure": _measure(classify)}
+
+
+def _describe(table: Table, y: np.ndarray, classify: bool, model: Any) -> dict[str, Any]:
+    last = _last_step(model)
+    return {
+        "rows": len(table.x), "columns": int(np.prod(table.x.shape[1:])), "target": str(table.target),
+        "task": "classify" if classify else "regress", "classes": np.unique(y) if classify else None,
+        "estimator": type(last).__name__, "penalty": last.penalty_,
+    }  # fmt: skip
+
+
+def _save(model: Any, out: Path, table: Table, result: dict[str, Any]) -> None:
+    """Write the model, with the names of the columns that `predict` looks for."""
+    _last_step(model).progress = False
+    about = {
+        "target": None if table.target is None else str(table.target), "task": result["task"], "rows": len(table.x),
+        "names": None if table.names is None else list(table.names), "held_out_score": result.get("held_out_score"),
+    }  # fmt: skip
+    estimators.save(model, out, about=about)
 
 
 def _last_step(model: Any) -> Any:

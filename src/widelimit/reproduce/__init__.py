@@ -25,7 +25,7 @@ EXPERIMENTS = {
 _REMEDIES = {"cifar10": "Ask for fewer features, or a smaller --batch."}  # where memory is short
 
 
-def study_named(name: str) -> "Study":
+def load_study(name: str) -> "Study":
     """The study of an experiment of `EXPERIMENTS`, each in a module of its own."""
     study: Study = import_module(f".{name.replace('-', '_')}", __name__).STUDY
     return study
@@ -36,7 +36,7 @@ def run(name: str, arguments: Sequence[str], prog: str) -> None:
     from .study import run_study
 
     try:
-        run_study(study_named(name), arguments, prog)
+        run_study(load_study(name), arguments, prog)
     except JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise

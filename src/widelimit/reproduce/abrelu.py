@@ -41,7 +41,7 @@ from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
 from ..numerics.device import on_accelerator
 from . import EXPERIMENTS
-from .images import averaged, check_enough, first_images, latest, whitened
+from .images import average, check_enough, first_images, latest, whiten
 from .labels import sides
 from .study import ImageStudy, Run
 
@@ -123,8 +123,8 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     best = int(np.argmax(on_held_out))
     return {
         CHOSEN: on_test[best], LAST: on_test[-1], BEST: max(on_test), "epoch": best + 1,
-        "slopes": [_rounded(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
-        "losses": [_rounded(loss) for loss in losses],
+        "slopes": [_round(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
+        "losses": [_round(loss) for loss in losses],
         "held_out": [round(a, 4) for a in on_held_out], "test": [round(a, 4) for a in on_test],
         "seconds": {"all": sum(seconds), "epoch": float(np.median(seconds))},
     }  # fmt: skip
@@ -138,7 +138,7 @@ def start(config: dict[str, Any], shape: tuple[int, ...], classes: int) -> tuple
     return net, {"weights": net.init(key_weights, shape, config["width"]), "slopes": own_slopes}, key_orders
 
 
-def _rounded(value: Any) -> float | None:
+def _round(value: Any) -> float | None:
     """The number with four digits; None for what JSON has no number for, where training diverged."""
     return float(f"{float(value):.4g}") if np.isfinite(value) else None
 
@@ -177,7 +177,7 @@ def _prepare(data: Images, train: int, held_out: int, test: int, fitted: int, pi
         y_test=np.concatenate([data.y_train[last:], data.y_test[:test]]),
     )
     x, y = first_images(others, train, held_out + test)
-    return whitened(averaged(data.x_train[:fitted], pixels), averaged(x, pixels)), jnp.asarray(y)
+    return whiten(average(data.x_train[:fitted], pixels), average(x, pixels)), jnp.asarray(y)
 
 
 def shuffle(key: PRNGKeyArray, count: int, batch: int) -> Array:
@@ -249,7 +249,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Means and standard deviations over the seeds that did not diverge."""
     rows = []
     for (setting, name), own in _groups(runs).items():
-        finished = _finished(own)
+        finished = _without_diverged(own)
         row: dict[str, Any] = {
             "setting": setting,
             "activation": name,
@@ -267,7 +267,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def _finished(runs: Sequence[Run]) -> list[Run]:
+def _without_diverged(runs: Sequence[Run]) -> list[Run]:
     """The runs that did not diverge: whose loss stayed a number."""
     return [run for run in runs if run["losses"][-1] is not None]
 
@@ -276,7 +276,7 @@ def _slopes(name: str, runs: Sequence[Run]) -> str:
     """The slopes on both sides of 0; of those trained in every layer the range over the seeds that did not diverge."""
     act = ACTIVATIONS[name]
     if isinstance(act, LeakyRelu):
-        by_layer = zip(*(run["slopes"] for run in _finished(runs)), strict=True)
+        by_layer = zip(*(run["slopes"] for run in _without_diverged(runs)), strict=True)
         spans = [f"{min(own):.2f}" + f" to {max(own):.2f}" * (len(own) > 1) for own in by_layer]
         return f"trained: {', '.join(spans)}; 1" if spans else ""
     return f"{act.a:.4f}, {act.b:.4f}" if isinstance(act, ABRelu) else ""
@@ -289,7 +289,7 @@ def draw(runs: Sequence[Run]) -> Any:
     A, B = fitted_slopes()
     sizes: dict[str, dict[str, Training]] = {}
     for (setting, name), own in _groups(runs).items():
-        finished = _finished(own)
+        finished = _without_diverged(own)
         selected = {kind: np.array([run[kind] for run in finished]) for kind in KINDS}
         by_epoch = np.array([run["test"] for run in finished])
         sizes.setdefault(setting, {})[name] = Training(by_epoch, selected, len(own) - len(finished))

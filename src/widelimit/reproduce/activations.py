@@ -31,7 +31,7 @@ from ..network import Network, serial
 from ..numerics import derivative
 from ..regression.device import at_edge, chosen_on_held_out, kernel_path, scored
 from . import EXPERIMENTS
-from .images import averaged, check_enough, first_images, latest, whitened
+from .images import average, check_enough, first_images, latest, whiten
 from .labels import image_counts, sides
 from .quadrature import square_of_nodes
 from .study import ImageStudy, Run
@@ -162,7 +162,7 @@ def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray
     """The first images of either set, of this height, whitened and with mean square 1, and their classes as one-hot rows."""
     check_enough(data, train, test)
     images, labels = first_images(data, train, test)
-    x = np.asarray(whitened(averaged(data.x_train, pixels), averaged(images, pixels)), np.float64)
+    x = np.asarray(whiten(average(data.x_train, pixels), average(images, pixels)), np.float64)
     size = np.sqrt(np.mean(x**2, axis=(1, 2, 3), keepdims=True))
     return x / size, np.eye(len(data.names))[labels]
 
@@ -196,7 +196,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "NTK varies": _share(run["ntk"]["varies"]),
             "NNGP varies": _share(run["nngp"]["varies"]),
         }
-        for size, rows in _ranked(runs).items()
+        for size, rows in _ranking(runs).items()
         for label, run in rows.items()
     ]
 
@@ -206,7 +206,7 @@ def draw(runs: Sequence[Run]) -> Any:
     from .plots import Estimate, ranked_accuracies
 
     panels = {}
-    for (network, pixels, train, test), rows in _ranked(runs).items():
+    for (network, pixels, train, test), rows in _ranking(runs).items():
         title = f"{network}\n{image_counts(train, test)}, {sides(pixels, pixels)}"
         panels[title] = {
             label: {name.upper(): Estimate(run[name]["accuracy"], run[name]["error"], _failure(run[name]), _is_bound(run, name))
@@ -219,7 +219,7 @@ def draw(runs: Sequence[Run]) -> Any:
     return ranked_accuracies(panels, title)
 
 
-def _ranked(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:
+def _ranking(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:
     """The last runs of every network and size by name, those with the best NTK first and those without one last."""
     groups: dict[tuple[str, int, int, int], dict[str, Run]] = {}
     for run in runs:

@@ -135,7 +135,7 @@ def summaries(runs: Sequence[Run]) -> dict[str, list[dict[str, Any]]]:
     Seconds are those after preprocessing, which is done once for all runs of a process.
     """
     summary: dict[str, list[dict[str, Any]]] = {}
-    for (name, features), group in _grouped(runs, _configuration_and_features):
+    for (name, features), group in _group(runs, _configuration_and_features):
         own = list({run["config"]["seeds"][0]: run for run in group}.values())
         accuracies, seconds = ([run[part] for run in own] for part in ("accuracy", "seconds"))
         times = [s["all"] - s["preprocessing"] for s in seconds]
@@ -152,7 +152,7 @@ def _configuration_and_features(run: Run) -> tuple[str, int]:
     return f"{label(run['config'])} ({run['device']})", run["config"]["features"][0]
 
 
-def _grouped(runs: Iterable[Run], key: Callable[[Run], tuple[str, int]]) -> list[tuple[tuple[str, int], list[Run]]]:
+def _group(runs: Iterable[Run], key: Callable[[Run], tuple[str, int]]) -> list[tuple[tuple[str, int], list[Run]]]:
     return [(name, list(group)) for name, group in groupby(sorted(runs, key=key), key=key)]
 
 

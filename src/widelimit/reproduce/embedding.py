@@ -24,7 +24,7 @@ from ..sketches import PolySketch, RandomWeights, Sketch
 from . import EXPERIMENTS
 from .labels import differs, sides
 from .study import Run, Study
-from .timing import exact_and_sketched
+from .timing import exact_and_sketch_seconds
 
 if TYPE_CHECKING:
     from .plots import Laws
@@ -67,7 +67,7 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
     """Spectral errors, or the times of exact kernels and of features."""
     if config["part"] == SPECTRAL:
         return spectral_errors(config)
-    return exact_and_sketched(config, (config["side"], config["side"], 3))
+    return exact_and_sketch_seconds(config, (config["side"], config["side"], 3))
 
 
 def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def first_images(data: Images, train: int, test: int) -> tuple[np.ndarray, np.nd
     return images, np.concatenate([data.y_train[:train], data.y_test[:test]])
 
 
-def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
+def average(x: np.ndarray, pixels: int) -> np.ndarray:
     """Square images with `pixels` pixels a side, each the mean of a square of the pixels of x."""
     n, side, _, channels = x.shape
     if side % pixels:
@@ -83,7 +83,7 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
     return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4), dtype=np.float32)
 
 
-def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARIZATION) -> Array:
+def whiten(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARIZATION) -> Array:
     """Images x, float32: each less its mean and of length 1, then whitened by the second moments of the images `fitted`.
 
     The same as `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more
@@ -95,7 +95,7 @@ def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARI
         moment = execute(_moment, grid, [ArraySource(_flat(fitted))], Sum[Any](), one_by_one) / len(fitted)
         whitening = _whitening(moment, regularization)
         sink, grid = DeviceRows[Array](len(x)), Grid.of_rows(len(x), _BLOCK)
-        white = execute(lambda rows: _whiten(rows, whitening), grid, [ArraySource(_flat(x))], sink, one_by_one)
+        white = execute(lambda rows: _multiply(rows, whitening), grid, [ArraySource(_flat(x))], sink, one_by_one)
     return white.reshape(x.shape)
 
 
@@ -121,7 +121,7 @@ def _moment_on_device(rows: Array) -> Array:
 
 
 @jax.jit
-def _whiten(rows: Array, whitening: Array) -> Array:
+def _multiply(rows: Array, whitening: Array) -> Array:
     return (normalise_rows(rows) @ whitening).astype(jnp.float32)
 
 

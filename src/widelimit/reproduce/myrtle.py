@@ -24,7 +24,7 @@ from ..layers import AvgPool
 from ..network import Network
 from ..numerics.device import on_accelerator
 from ..regression.device import HeldOut, chosen_on_held_out, feature_path, kernel_path, scored
-from .images import check_enough, features_of, first_images, latest, rows_of_kernel, seconds_since, whitened
+from .images import check_enough, features_of, first_images, latest, rows_of_kernel, seconds_since, whiten
 from .options import Option
 from .results import memory
 
@@ -218,7 +218,7 @@ def _prepare(
     say(f"Whitening images by all {len(data.x_train):,} of the training set ...")
     images, labels = first_images(data, train, test)
     start = time.perf_counter()
-    x = whitened(data.x_train, images, regularization)  # all of them, where few are to be learned from
+    x = whiten(data.x_train, images, regularization)  # all of them, where few are to be learned from
     seconds = seconds_since(start, x)
     say(f"preprocessing {seconds:.1f} s")
     return x, np.eye(len(data.names))[labels], seconds

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from . import EXPERIMENTS, study_named
+from . import EXPERIMENTS, load_study
 from .results import read_runs
 from .study import Run, Study, cell, complete
 
@@ -42,7 +42,7 @@ def page(known: Mapping[str, Sequence[Run]]) -> str:
     """The page as HTML, of the runs of every experiment."""
     sections = []
     for name, own in known.items():
-        study = study_named(name)
+        study = load_study(name)
         with complete(study, own):
             sections.append(_section(study, own))
     title = "Fast neural kernel embeddings, reproduced by widelimit"

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import EXPERIMENTS
 from .study import Run, Study
-from .timing import exact_and_sketched, pair_count
+from .timing import exact_and_sketch_seconds, pair_count
 
 SHAPE = 32, 32, 3
 NAMES = {"exp_normalized": "normalised Gaussian", "relu": "ReLU"}
@@ -40,7 +40,7 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
     """Seconds of a pair by the exact kernel and of an image by features, and seconds of the first calls."""
-    return exact_and_sketched(config, SHAPE)
+    return exact_and_sketch_seconds(config, SHAPE)
 
 
 def hours(run: Run, exact: bool, n: int) -> float:

@@ -44,7 +44,7 @@ def pair_count(n: int) -> int:
     return n * (n + 1) // 2
 
 
-def exact_and_sketched(config: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
+def exact_and_sketch_seconds(config: dict[str, Any], shape: tuple[int, ...]) -> dict[str, Any]:
     """Seconds of a pair of images by the exact kernel and of an image by features, of Myrtle-5, and of the calls that compile.
 
     The images are normal numbers, each with the mean 0 and the variance 1: times do not depend on what is on them.

@@ -16,7 +16,7 @@ from ..activations import Activation, ExpNormalized, named
 from ..datasets import Images
 from ..regression.device import at_edge
 from . import EXPERIMENTS
-from .images import averaged, latest
+from .images import average, latest
 from .labels import image_counts, sides
 from .myrtle import GAUSSIAN, ON_TEST, Config, prepare, run_once
 from .study import ImageStudy, Run
@@ -60,7 +60,7 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
 
 @latest
 def _smaller(data: Images, pixels: int) -> Images:
-    return data._replace(x_train=averaged(data.x_train, pixels), x_test=averaged(data.x_test, pixels))
+    return data._replace(x_train=average(data.x_train, pixels), x_test=average(data.x_test, pixels))
 
 
 def activation(name: str, scale: float) -> Activation:
