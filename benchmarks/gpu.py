@@ -28,8 +28,10 @@ import numpy as np
 import widelimit as wl
 from widelimit.datasets import Images, cifar10
 from widelimit.regression.device import at_edge
-from widelimit.reproduce.cifar10 import HELD_OUT, ON_TEST, Config, named_settings, reproduce
-from widelimit.reproduce.timing import of_pairs, pair_count, seconds
+from widelimit.reproduce.cifar10 import label, study_of
+from widelimit.reproduce.myrtle import HELD_OUT, ON_TEST, Config
+from widelimit.reproduce.study import reproduce
+from widelimit.reproduce.timing import pair_count, seconds, seconds_a_pair
 
 SHAPE, IMAGES = (32, 32, 3), 60_000
 WIDTHS = 4096, 8192, 16384, 32768
@@ -100,7 +102,7 @@ def exact(options: argparse.Namespace) -> list[str]:
     print("| exact Myrtle-5 | first call, s | microseconds a pair | 60,000 images, hours |\n|---|---|---|---|")
     for get in ("nngp", "ntk"):
         net = wl.nets.myrtle(5, ACTIVATION)
-        first, each = of_pairs(net, jnp.asarray(x), get)
+        first, each = seconds_a_pair(net, jnp.asarray(x), get)
         print(f"| {get} | {first:.1f} | {1e6 * each:.3g} | {each * pair_count(IMAGES) / 3600:.3g} |", flush=True)
         found, right = net.kernel(x[:4], get=get), _on_cpu(net, x[:4], get)
         if not np.allclose(found, right, rtol=1e-4):
@@ -117,7 +119,7 @@ def tail(options: argparse.Namespace) -> list[str]:
     flops, _ = peaks(options)
     for channels in options.channels:
         x = jax.random.normal(jax.random.key(0), (options.tail_images, 8, 8, channels), jnp.bfloat16)
-        first, each = of_pairs(last, x, "nngp")
+        first, each = seconds_a_pair(last, x, "nngp")
         share = 2 * 64**2 * channels / each / flops
         print(f"| {channels} | {first:.1f} | {1e9 * each:.3g} | {share:.0%} |", flush=True)
         few = np.asarray(x[:4], np.float32)
@@ -189,7 +191,7 @@ def choices(options: argparse.Namespace) -> list[str]:
         runs = _runs(options, replace(config, **small), data, Config.penalties, lambda line: None, "cifar10-choices")
         rate = np.median([run["images_per_second"] for run in runs])
         first = runs[0]["config"]
-        name = named_settings(first | {"train": Config.train, "test": Config.test, "held_out": HELD_OUT})
+        name = label(first | {"train": Config.train, "test": Config.test, "held_out": HELD_OUT})
         print(f"| {name} | {first['features'][0]} | {rate:.0f} | {_accuracies(runs)} |", flush=True)
     return []
 
@@ -199,7 +201,7 @@ def _runs(
     experiment: str = "cifar10",
 ) -> list[dict[str, Any]]:  # fmt: skip
     config = replace(config, penalties=tuple(options.penalties or penalties))
-    return reproduce(config, data, Path(options.out), say=say, experiment=experiment)
+    return reproduce(study_of(config, experiment), True, Path(options.out), data, say=say)
 
 
 def _accuracies(runs: list[dict[str, Any]]) -> str:

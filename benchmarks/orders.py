@@ -20,7 +20,7 @@ import numpy as np
 import widelimit as wl
 from widelimit.datasets import cifar10
 from widelimit.regression.device import chosen_on_held_out, feature_path, scored
-from widelimit.reproduce.images import averaged, features_of, whitened
+from widelimit.reproduce.images import average, features_of, whiten
 from widelimit.reproduce.results import add_run, device, machine, read_runs
 from widelimit.sketches.features import Features
 from widelimit.sketches.random_weights import RandomWeights
@@ -53,7 +53,7 @@ def main() -> None:
         raise SystemExit(f"There are {len(data.x_train)} training images, to train and to score on. Ask for fewer.")
     images = np.concatenate([data.x_train[:n], data.x_train[-options.test :]])
     y = np.eye(len(data.names))[np.concatenate([data.y_train[:n], data.y_train[-options.test :]])]
-    x = whitened(averaged(data.x_train, options.pixels), averaged(images, options.pixels), 0.1)
+    x = whiten(average(data.x_train, options.pixels), average(images, options.pixels), 0.1)
     net = wl.nets.myrtle(5, wl.ExpNormalized(gamma=options.scale))
     print(f"{jax.devices()[0].device_kind}, {n} images of {options.pixels} x {options.pixels} to train,")
     print(f"{options.test} to score, {options.features} features\n")

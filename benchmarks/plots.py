@@ -10,7 +10,6 @@ others        what OF_RESULTS names
 
 import argparse
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from sklearn.datasets import load_digits
 
 import widelimit as wl
 from widelimit import linear, sketch
+from widelimit.reproduce import load_study
 from widelimit.reproduce.results import read_runs
-from widelimit.reproduce.study import Shown, save_figure
+from widelimit.reproduce.study import Study, save_figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -140,10 +140,10 @@ def of_results(folder: Path, name: str) -> None:
     save_figure(*finished(name), folder / f"{name}.png")
 
 
-def finished(name: str) -> tuple[Shown, list[dict[str, Any]]]:
+def finished(name: str) -> tuple[Study, list[dict[str, Any]]]:
     """The experiment and the runs of a figure of the docs."""
     runs = [run for file in OF_RESULTS[name] for run in read_runs(RESULTS / f"{file}.json")]
-    return import_module(f"widelimit.reproduce.{runs[0]['experiment'].replace('-', '_')}").SHOWN, runs
+    return load_study(runs[0]["experiment"]), runs
 
 
 OF_RESULTS = {  # figures, and the files of their runs

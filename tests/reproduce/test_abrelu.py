@@ -90,7 +90,7 @@ def test_an_epoch_is_the_same_as_one_loop_and_step_by_step():
     y, rows = jnp.arange(6) % 2, jnp.array([[0, 1, 2], [5, 3, 4]])
     trained = {"weights": net.init(jax.random.key(1), (4, 4, 1), 2), "slopes": [jnp.float32(0.25)]}
     state = trained, abrelu.optimiser(2).init(trained)
-    by_steps, by_loop = (epoch(net, state, x, y, rows, 2) for epoch in (abrelu._epoch, abrelu._scanned))
+    by_steps, by_loop = (epoch(net, state, x, y, rows, 2) for epoch in (abrelu._epoch, abrelu._epoch_in_one_program))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), by_steps, by_loop)
     first = float(jnp.mean((net.apply(trained["weights"], x[:3]) - jnp.eye(2)[y[:3]]) ** 2))
     np.testing.assert_allclose(abrelu.mean_square(trained, net, x[:3], y[:3]), first, rtol=1e-5)
@@ -118,11 +118,11 @@ def test_half_precision_rounds_layers_and_nothing_else(name, dtype, least):
 
 
 def test_an_order_has_every_row_at_most_once():
-    rows = np.asarray(abrelu.shuffled(jax.random.key(0), 10, 4))
+    rows = np.asarray(abrelu.shuffle(jax.random.key(0), 10, 4))
     assert rows.shape == (2, 4)
     assert len(set(rows.ravel())) == 8
-    assert np.any(rows != np.asarray(abrelu.shuffled(jax.random.key(1), 10, 4)))
-    assert abrelu.shuffled(jax.random.key(0), 3, 4).shape == (1, 3)
+    assert np.any(rows != np.asarray(abrelu.shuffle(jax.random.key(1), 10, 4)))
+    assert abrelu.shuffle(jax.random.key(0), 3, 4).shape == (1, 3)
 
 
 def test_networks_learn(runs):
@@ -147,7 +147,7 @@ def test_tables_and_figures_of_a_part_and_of_several_sizes(runs, tmp_path):
     assert mixed[1]["slopes"] == "-0.0959, 1.4110"
     for part, panels in (([], 2), (runs[:1], 4), ([*runs, *other], 6)):
         assert len(abrelu.draw(part).axes) == panels
-    study.save_figure(abrelu.SHOWN, runs, tmp_path / "a.svg")
+    study.save_figure(abrelu.STUDY, runs, tmp_path / "a.svg")
     assert "0.0327" in (tmp_path / "a.svg").read_text()
 
 
@@ -161,7 +161,7 @@ def test_what_diverged_is_counted_and_in_no_mean(runs, tmp_path):
     (none,) = abrelu.table(lost)
     assert (none["diverged"], none["last epoch, %"], none["slopes"]) == (2, "", "")
     for part, count in (([runs[0], *lost], 2), (lost, 2)):
-        study.save_figure(abrelu.SHOWN, part, tmp_path / "a.svg")
+        study.save_figure(abrelu.STUDY, part, tmp_path / "a.svg")
         assert f"({count} diverged)" in (tmp_path / "a.svg").read_text()
 
 
@@ -175,9 +175,9 @@ def test_both_sizes_hold_out_images():
 
 def test_images_are_averaged(data):
     x = np.arange(16.0).reshape(1, 4, 4, 1)
-    np.testing.assert_array_equal(images.averaged(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_array_equal(images.average(x, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
     with pytest.raises(ValueError, match=r"4 x 4 pixels .* 3 x 3.*divisor"):
-        images.averaged(x, 3)
+        images.average(x, 3)
     for train, message in (
         (1000, "1000 images to train are asked for, and the data has 232"),
         (200, "--train 200 and the 40 images held out are more than the 232 of the data. Give 192 or fewer"),

@@ -9,7 +9,7 @@ import widelimit as wl
 from widelimit.activations import CATALOGUE
 from widelimit.datasets import Images
 from widelimit.reproduce import activations, study
-from widelimit.reproduce.activations import ACTIVATIONS, PENALTIES, READINGS, ByNodes, classified, inputs
+from widelimit.reproduce.activations import ACTIVATIONS, PENALTIES, READINGS, ByNodes, classify, inputs
 
 CLASSES = 3
 
@@ -62,7 +62,7 @@ def test_images_have_mean_square_one():
 @pytest.mark.parametrize("name", ["GELU", "t³"])
 def test_kernels_are_those_of_the_normalised_activation(name, monkeypatch):
     seen = []
-    monkeypatch.setattr(activations, "classified", lambda K, *others: seen.append(K) or {})
+    monkeypatch.setattr(activations, "classify", lambda K, *others: seen.append(K) or {})
     _run("FC1", name)
     x, act = inputs(DATA, 4, 40, 30)[0].reshape(70, -1), ACTIVATIONS[name]
     unit = wl.Affine(act, float(wl.dual(act, 1.0, 1.0, 1.0)) ** -0.5)
@@ -93,10 +93,10 @@ def test_the_penalty_knows_nothing_of_test_images():
     z[np.arange(120), labels] += 2
     y = np.eye(CLASSES)[labels]
     K = np.exp(z @ z[:60].T / 4)
-    found = classified(K, y, 60, 20, PENALTIES)
+    found = classify(K, y, 60, 20, PENALTIES)
     assert found["accuracy"] > 0.6
     assert found["error"] == pytest.approx((found["accuracy"] * (1 - found["accuracy"]) / 60) ** 0.5)
-    other = classified(K, np.concatenate([y[:60], y[60:, ::-1]]), 60, 20, PENALTIES)
+    other = classify(K, np.concatenate([y[:60], y[60:, ::-1]]), 60, 20, PENALTIES)
     assert other["penalty"] == found["penalty"]
     assert other["accuracy"] < found["accuracy"]
     centred = K[:60] - K[:60].mean(0) - K[:60].mean(1)[:, None] + K[:60].mean()
@@ -107,10 +107,10 @@ def test_kernels_that_fail_are_reported(tmp_path):
     y = np.eye(CLASSES)[np.random.default_rng(2).integers(CLASSES, size=60)]
     overflown = np.ones((60, 40))
     overflown[50, 3] = np.inf
-    nothing = classified(overflown, y, 40, 10, PENALTIES)
+    nothing = classify(overflown, y, 40, 10, PENALTIES)
     assert nothing == {"accuracy": None, "error": None, "penalty": None, "varies": None}
-    assert classified(np.zeros((60, 40), np.float32), y, 40, 10, PENALTIES)["varies"] == 0
-    constant = classified(np.ones((60, 40), np.float32), y, 40, 10, PENALTIES)
+    assert classify(np.zeros((60, 40), np.float32), y, 40, 10, PENALTIES)["varies"] == 0
+    constant = classify(np.ones((60, 40), np.float32), y, 40, 10, PENALTIES)
     assert constant["accuracy"] is None
     assert abs(constant["varies"]) < 1e-6
     runs = [_run("FC1", "t³"), _run("FC1", "ReLU"), _run("FC1", "ReLU", 4)]
@@ -125,7 +125,7 @@ def test_kernels_that_fail_are_reported(tmp_path):
     names = {row["activation"] for row in activations.table([*runs, other])}
     assert "ReLU, float32, penalties from 0.001" in names  # runs of two grids or dtypes stay apart
     path = tmp_path / "a.svg"
-    study.save_figure(activations.SHOWN, runs, path)
+    study.save_figure(activations.STUDY, runs, path)
     text = path.read_text()
     assert all(words in text for words in ("NTK overflows", "NNGP constant", "ReLU*", "39 training"))
 

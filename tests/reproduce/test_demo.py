@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import widelimit.reproduce.demo as demo
+from widelimit.reproduce import demo
+from widelimit.reproduce.demo import measure, show
 
-NONE = demo.Accuracy(1.0, 0.0)
+NONE = measure.Accuracy(1.0, 0.0)
 
 
 def steps(rows, seconds, kernel=0.0):
@@ -17,7 +18,7 @@ def steps(rows, seconds, kernel=0.0):
 
 
 def test_digits_are_split_in_proportion_and_scaled_one_by_one():
-    data = demo.scaled(demo.digits(train_rows=300))
+    data = demo.scale(demo.digits(train_rows=300))
     assert data.train.shape == (300, 64)
     assert data.test.shape == (1497, 64)
     np.testing.assert_allclose(np.mean(data.train**2, axis=1), 1, rtol=1e-12)
@@ -26,23 +27,23 @@ def test_digits_are_split_in_proportion_and_scaled_one_by_one():
 
 def test_moving_by_nothing_changes_nothing(monkeypatch):
     x = demo.digits(train_rows=100).train
-    assert np.abs(demo.moved(x, seed=0) - x).max() > 1
-    monkeypatch.setattr(demo, "SHIFT", 0.0)
-    monkeypatch.setattr(demo, "TURN", 0.0)
-    np.testing.assert_allclose(demo.moved(x, seed=0), x, atol=1e-12)
+    assert np.abs(measure.move(x, seed=0) - x).max() > 1
+    monkeypatch.setattr(measure, "SHIFT", 0.0)
+    monkeypatch.setattr(measure, "TURN", 0.0)
+    np.testing.assert_allclose(measure.move(x, seed=0), x, atol=1e-12)
 
 
 def test_more_rows_come_from_training_digits_alone():
     data = demo.digits(train_rows=100)
     swapped = data._replace(test=np.zeros_like(data.test))
-    np.testing.assert_array_equal(demo.grown(data, 250).train, demo.grown(swapped, 250).train)
-    assert demo.grown(data, 250).train_labels.tolist()[100:200] == data.train_labels.tolist()
+    np.testing.assert_array_equal(demo.grow(data, 250).train, demo.grow(swapped, 250).train)
+    assert demo.grow(data, 250).train_labels.tolist()[100:200] == data.train_labels.tolist()
 
 
 def test_kernel_and_solution_are_projected_by_their_own_powers():
     (last,) = measured = steps([100], [10.0], kernel=4.0)
-    assert demo.projected(measured, 100) == last.seconds
-    assert demo.projected(measured, 200) == 4 * 4 + 6 * 8
+    assert demo.project(measured, 100) == last.seconds
+    assert demo.project(measured, 200) == 4 * 4 + 6 * 8
 
 
 def test_lines_cross_where_their_logarithms_meet():
@@ -51,7 +52,7 @@ def test_lines_cross_where_their_logarithms_meet():
     found = demo.crossover(exact, sketched)
     assert found.rows == pytest.approx(200)
     assert not found.projected
-    assert "about 200 rows on." in demo.crossing_spoken(found, sketched)
+    assert "about 200 rows on." in show.crossing_sentence(found, sketched)
 
 
 def test_lines_may_cross_where_one_is_projected():
@@ -59,16 +60,16 @@ def test_lines_may_cross_where_one_is_projected():
     found = demo.crossover(exact, sketched)
     assert found.rows == pytest.approx(100 * 10 ** (1 / 3))  # 1000 times the seconds at 10 times the rows
     assert found.projected
-    assert "as projected" in demo.crossing_spoken(found, sketched)
+    assert "as projected" in show.crossing_sentence(found, sketched)
 
 
 def test_lines_may_not_cross():
     rows = [100, 200]
     slow, fast = steps(rows, [5.0, 5.0]), steps(rows, [1.0, 1.0])
     assert demo.crossover(fast, slow) is None
-    assert "exact kernel is faster" in demo.crossing_spoken(None, slow)
+    assert "exact kernel is faster" in show.crossing_sentence(None, slow)
     assert demo.crossover(slow, fast) == (100, False)
-    assert "or fewer" in demo.crossing_spoken(demo.crossover(slow, fast), fast)
+    assert "or fewer" in show.crossing_sentence(demo.crossover(slow, fast), fast)
 
 
 def test_lines_that_cross_twice_count_from_the_last_crossing():
@@ -80,7 +81,7 @@ def test_lines_that_cross_twice_count_from_the_last_crossing():
     ("seconds", "words"), [(0.25, "0.2 s"), (9.96, "10 s"), (600, "10 min"), (36000, "10 h"), (864000, "10 days")]
 )
 def test_times_are_said_in_their_unit(seconds, words):
-    assert demo.spoken(seconds) == words
+    assert show.label(seconds) == words
 
 
 def test_a_small_run_reads_digits_and_writes_plots_and_results(tmp_path):

@@ -97,7 +97,7 @@ def test_any_part_of_the_runs_is_shown(runs, tmp_path):
     larger = {"config": runs[0]["config"] | more, "errors": np.ones((2, 2, 2)).tolist()}
     for part in (runs, runs[:1], runs[1:2], [*runs, larger]):
         assert study.as_text(embedding.table(part))
-        study.save_figure(embedding.SHOWN, part, tmp_path / "a.svg")
+        study.save_figure(embedding.STUDY, part, tmp_path / "a.svg")
         text = (tmp_path / "a.svg").read_text()
         assert ("random weights" in text) == (runs[0] in part)
         assert ("exact, a pair" in text) == (runs[1] in part)

@@ -4,7 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,8 @@ from widelimit.cli import app, common
 from widelimit.datasets import Images
 from widelimit.estimators import ZCA, ImageNormalizer
 from widelimit.execution import progress
-from widelimit.reproduce import cifar10, images, widths
-from widelimit.reproduce.cifar10 import ON_TEST, Config, reproduce
+from widelimit.reproduce import cifar10, images, myrtle, study, widths
+from widelimit.reproduce.myrtle import ON_TEST, Config
 from widelimit.reproduce.study import save_figure
 
 pytestmark = pytest.mark.xdist_group("experiments")
@@ -47,13 +47,18 @@ Y = np.eye(10)[LABELS]
 
 @pytest.fixture(scope="module")
 def whitened():
-    return images.whitened(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
+    return images.whiten(DATA.x_train, np.concatenate([DATA.x_train, DATA.x_test]), 0.1)
 
 
 @pytest.fixture(autouse=True)
 def _no_files(monkeypatch):
     monkeypatch.setattr(common, "_keep_programs", lambda: None)
-    monkeypatch.setattr(cifar10, "cifar10", lambda folder, download: DATA)
+    monkeypatch.setattr(study, "cifar10", lambda folder, download: DATA)
+
+
+def reproduce(config, data, out, batch=None, say=lambda line: None):
+    """The runs of a configuration, as the command has them."""
+    return study.reproduce(replace(cifar10.study_of(config), batch=batch), False, out, data, False, say)
 
 
 def ridge(K, cross, y, penalties):
@@ -122,7 +127,7 @@ def test_features_of_images_and_mirror_images(whitened, tmp_path):
 def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
     config = Config(**SMALL, flips=True, exact_last=True)
     (run,) = reproduce(config, DATA, tmp_path / "r.json")
-    head, tail = cifar10.cut(config.network())
+    head, tail = myrtle.cut(config.network())
     assert head.output_shape((32, 32, 3), width=1) == (8, 8, 1)
     phi = head.feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
     made = images.features_of(phi, whitened, True, "float32", batch=32)
@@ -157,7 +162,7 @@ def test_exact_last_stage_of_images_and_mirror_images(whitened, tmp_path):
 
 
 def test_mirror_images_of_few_channels_are_exact_in_half_precision(whitened):
-    head, _ = cifar10.cut(Config(**SMALL).network())
+    head, _ = myrtle.cut(Config(**SMALL).network())
     phi = head.feature_map(jax.random.key(0), (SIDE, SIDE, 3), 32, get="nngp", dtype="float32")
     made = images.features_of(phi, whitened, True, "bfloat16", batch=32, channels=40)
     other = made.of_mirror(made.features)
@@ -182,13 +187,14 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
     first = json.loads(out.read_text())["runs"]
     assert len(first) == 3
     count.clear()
-    runs = reproduce(config, DATA, out, tmp_path / "r.png", say=heard.append)
+    runs = reproduce(config, DATA, out, say=heard.append)
+    save_figure(cifar10.STUDY, cifar10.STUDY.drawn(runs, out), tmp_path / "r.png")
     assert len(count) == 1
     assert runs[:3] == first
     assert "already: 3 of 4 runs" in heard[0]
     pairs = [(*run["config"]["features"], *run["config"]["seeds"]) for run in runs]
     assert pairs == [(16, 0), (16, 1), (32, 0), (32, 1)]
-    monkeypatch.setattr(cifar10, "whitened", None)
+    monkeypatch.setattr(myrtle, "whiten", None)
     monkeypatch.setattr(cifar10, "run_once", None)
     assert reproduce(config, DATA, out) == json.loads(out.read_text())["runs"]
     assert (tmp_path / "r.png").stat().st_size > 10_000
@@ -222,7 +228,7 @@ def test_either_command_does_the_same(tmp_path, capsys):
 
 def test_seeds_are_summed_up_by_what_was_computed():
     def run(accuracy, **changes):
-        config = json.loads(json.dumps(asdict(Config(**SMALL, dtype="float32", held_out=6)))) | changes
+        config = Config(**SMALL, dtype="float32", held_out=6).settings() | changes
         return {"config": config, "device": "cpu", "accuracy": accuracy, "penalty": 0.1, ON_TEST: {"accuracy": accuracy},
                 "seconds": {"preprocessing": accuracy, "all": 5 + accuracy}}  # fmt: skip
 
@@ -253,7 +259,7 @@ def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
     assert run["config"]["held_out"] == 10
     assert None not in run["test"]["errors"]
     assert max(run["test"]["accuracies"]) > 0.2  # 32 columns of an NTK say little
-    assert "relu, NTK, train 60" in cifar10.spoken(run)
+    assert "relu, NTK, train 60" in cifar10.line(run)
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu", "exp_normalized"])
@@ -264,10 +270,10 @@ def test_weights_keep_a_variance_of_one(name):
 
 def test_an_interrupt_and_a_full_device_are_one_line(monkeypatch, capsys):
     def failing(error):
-        def run_command(arguments, prog):
+        def run_study(study, arguments, prog):
             raise error
 
-        monkeypatch.setattr(cifar10, "run_command", run_command)
+        monkeypatch.setattr(study, "run_study", run_study)
 
     failing(KeyboardInterrupt())
     with pytest.raises(SystemExit) as ended:
@@ -336,11 +342,11 @@ BAD = {
     ],
 )
 def test_the_paper_has_its_size_behind_full(arguments, expected, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(cifar10, "reproduce", lambda config, *rest: asked.append(config) or [])
-    cifar10.run_command([*arguments, "--out", str(tmp_path / "a.json")], "prog")
-    (config,) = asked
-    assert (config.features, config.train, config.test) == expected
+    configs = []
+    monkeypatch.setattr(study, "reproduce", lambda study, full, *rest: configs.extend(study.settings(full)) or [])
+    study.run_study(cifar10.STUDY, [*arguments, "--out", str(tmp_path / "a.json")], "prog")
+    features = tuple(m for config in configs for m in config["features"])
+    assert {(features, config["train"], config["test"]) for config in configs} == {expected}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -357,7 +363,7 @@ def test_error(case, tmp_path, monkeypatch):
 
 
 def test_more_features_than_memory_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar10, "memory", lambda: 4 * (TRAIN + TEST) * 32 - 1)
+    monkeypatch.setattr(myrtle, "memory", lambda: 4 * (TRAIN + TEST) * 32 - 1)
     with pytest.raises(MemoryError, match=r"--features 32 of 80 images take .* GB, and there are .* Ask for fewer"):
         reproduce(Config(**SMALL), DATA, tmp_path / "r.json")
 
@@ -392,7 +398,7 @@ def test_accuracy_by_the_number_of_features(tmp_path):
     assert len(widths.table([*runs, other, of_less])) == 2 * len(widths.table([*runs, other]))
     assert (row["activation"], row["features"], row["seeds"]) == ("normalised Gaussian, scale 0.5", 64, 2)
     assert row["accuracy, %"] == pytest.approx(50 * (run["accuracy"] + 1))
-    save_figure(widths.SHOWN, [*runs, other], tmp_path / "a.svg")
+    save_figure(widths.STUDY, [*runs, other], tmp_path / "a.svg")
     assert "scale 0.5, NNGP" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="5000 images to train are asked for, and the data has 60"):
         widths.compute(widths.settings(False)[0], DATA)

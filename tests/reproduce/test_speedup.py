@@ -17,7 +17,7 @@ def test_projections():
     row = speedup.table([run])[1]
     np.testing.assert_allclose(row["exact 60,000, h"], 3e-4 * 60_000 * 60_001 / 2 / 3600)
     for name in ("exact 60,000, h", "sketched 60,000, h", "exact 20,000, h", "its ratio to sketched 60,000", "ratio"):
-        np.testing.assert_allclose(row[name], speedup.PAPERS_ROW[name], rtol=0.02)
+        np.testing.assert_allclose(row[name], speedup.PAPER_ROW[name], rtol=0.02)
     np.testing.assert_allclose(row["to sketched 20,000"], 3 * row["its ratio to sketched 60,000"])
 
 
@@ -27,7 +27,7 @@ def test_any_part_of_the_runs_is_shown(tmp_path):
         text = study.as_text(speedup.table(part))
         assert text.count("\n") == len(part) + 1
         assert "the paper" in text
-        study.save_figure(speedup.SHOWN, part, tmp_path / "a.svg")
+        study.save_figure(speedup.STUDY, part, tmp_path / "a.svg")
         assert "normalised Gaussian, exact" in (tmp_path / "a.svg").read_text()
 
 

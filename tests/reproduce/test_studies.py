@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from functools import partial
 from html import escape
-from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -22,7 +21,7 @@ from widelimit import reproduce as experiments
 from widelimit.cli import app
 from widelimit.datasets import Images
 from widelimit.reproduce import dual_kernel, quadrature, study
-from widelimit.reproduce.report import gathered, page
+from widelimit.reproduce.report import gather, page
 from widelimit.reproduce.results import add_run, read_runs
 from widelimit.reproduce.study import Study
 from widelimit.storage.files import atomic_file, check_writable
@@ -171,7 +170,7 @@ def test_dual_kernels_in_small(tmp_path, monkeypatch):
     errors = [run["samples"]["errors"] for run in runs]
     assert np.all(np.array(errors)[:, 1] < np.array(errors)[:, 0])
     path = tmp_path / "a.svg"
-    study.save_figure(dual_kernel.SHOWN, runs, path)
+    study.save_figure(dual_kernel.STUDY, runs, path)
     assert "compensated" in path.read_text()
 
 
@@ -187,10 +186,10 @@ def test_quadrature_in_small(tmp_path, monkeypatch):
     assert deep["Gauss-Hermite, q = 64"] < deep["Gauss-Hermite, q = 4"] / 4
     assert max(kinked["ours, q = 64"], deep["ours, q = 64"], kinked["ours, chosen"], deep["ours, chosen"]) < 1e-13
     assert 1e-6 < deep["ours, q = 16"] < deep["ours, q = 4"]
-    study.save_figure(quadrature.SHOWN, runs, tmp_path / "a.png")
+    study.save_figure(quadrature.STUDY, runs, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1e4
     larger = runs[1] | {"config": runs[1]["config"] | {"inputs": 4}}
-    study.save_figure(quadrature.SHOWN, [*runs, larger], tmp_path / "a.svg")
+    study.save_figure(quadrature.STUDY, [*runs, larger], tmp_path / "a.svg")
     assert "4 of 4 x 4 x 1" in (tmp_path / "a.svg").read_text()
 
 
@@ -225,7 +224,7 @@ def test_a_report_has_every_experiment(tmp_path):
     add_run(files[0], {name: value for name, value in runs[0].items() if name != quadrature.OURS})
     other = tmp_path / "other.json"
     add_run(other, runs[0] | {"digest": "c"})
-    assert len(gathered([files[0], other, other])[0]["quadrature"]) == 2  # every run once, in whatever files it is
+    assert len(gather([files[0], other, other])[0]["quadrature"]) == 2  # every run once, in whatever files it is
     before = files[0].read_bytes()
     for wrong, message in (
         (["none.json"], "is no file"),
@@ -295,9 +294,8 @@ def cifar(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", experiments.EXPERIMENTS)
 def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
-    shown = import_module(f"widelimit.reproduce.{name.replace('-', '_')}").SHOWN
-    asks = name == "cifar10" or shown.of_images
-    arguments = ["--data", str(cifar)] if asks else []
+    own = experiments.load_study(name)
+    arguments = ["--data", str(cifar)] if own.of_images else []
     command = [Path(sys.executable).with_name("widelimit"), "reproduce", name, *arguments, "--plot", "a.png"]
 
     compiled_as_users_are = {**os.environ, "XLA_FLAGS": ""}
@@ -315,4 +313,4 @@ def test_every_command_at_the_size_of_minutes(name, cifar, tmp_path):
     again = run()
     assert f"already: {len(runs)} of {len(runs)} runs" in again.stderr
     assert again.stdout == first.stdout
-    assert f">{escape(shown.title)}</h2>" in page(gathered([tmp_path / f"{name}.json"])[0])
+    assert f">{escape(own.title)}</h2>" in page(gather([tmp_path / f"{name}.json"])[0])

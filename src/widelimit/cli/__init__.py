@@ -11,7 +11,7 @@ from ..reproduce import EXPERIMENTS, INTERRUPTED
 from ..storage.files import UNFINISHED
 from .compute import features, kernel
 from .learn import fit, predict
-from .look import activations, demo, info, report_page, reproducing
+from .look import activations, demo, experiment, info, report_page
 
 app = typer.Typer(
     name="widelimit",
@@ -26,23 +26,23 @@ app = typer.Typer(
 for run in (fit, predict, features, kernel, activations, demo, info):
     app.command(run.__name__)(run)
 reproduce = typer.Typer(help="Experiments of the paper.", no_args_is_help=True)
-# their options are those of `python -m widelimit.reproduce NAME`, and said there
-_passed_on = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+# Their options are those of `python -m widelimit.reproduce NAME`, whose parser reads them.
+_all_arguments = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 for name, about in EXPERIMENTS.items():
-    reproduce.command(name, context_settings=_passed_on)(reproducing(name, about))
+    reproduce.command(name, context_settings=_all_arguments)(experiment(name, about))
 app.add_typer(reproduce, name="reproduce")
 app.command("report")(report_page)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(version: bool) -> None:
+    if version:
         typer.echo(__version__)
         raise typer.Exit
 
 
 @app.callback()
 def main_options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Infinitely wide neural networks: kernels, random features, and models of tables and images."""
 

@@ -6,23 +6,24 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec
 
 import jax
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Shown
+from rich.table import Table as ResultTable
 
 from ..datasets import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
 from ..reproduce import INTERRUPTED
 
+P = ParamSpec("P")
 FAILED = 1
 BUNDLED = "bundled:"
 _LARGEST = 1e100
-_EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
+_ERRORS_OF_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 Data = Annotated[
     Path,
@@ -52,30 +53,30 @@ ImageShape = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 
 
-def command(run: Callable) -> Callable:
-    """A command whose errors are one line on standard error, with an exit code; anything unforeseen is a traceback."""
+def command(run: Callable[P, None]) -> Callable[P, None]:
+    """Make errors one line on standard error and an exit code; only those that are faults of ours are tracebacks."""
 
     @functools.wraps(run)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             _keep_programs()
-            return run(*args, **kwargs)
+            run(*args, **kwargs)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # whoever read our output, such as head, has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except _EXPECTED as error:
+        except _ERRORS_OF_INPUT as error:
             message = str(error) or type(error).__name__
             if isinstance(error, MemoryError):
                 message = f"Not enough memory. {message}"
             Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=True, highlight=False)
             raise typer.Exit(FAILED) from None
 
-    return wrapped
+    return guarded
 
 
 def _keep_programs() -> None:
-    """Keep compiled programs between commands, which would each compile the same for seconds."""
+    """Keep compiled programs in the user's cache: each command would compile the same ones again for seconds."""
     if program_folder() is None:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(base / "widelimit"))
@@ -83,26 +84,26 @@ def _keep_programs() -> None:
 
 
 def program_folder() -> str | None:
-    """Where compiled programs are kept."""
+    """The folder of compiled programs."""
     return getattr(jax.config, "jax_compilation_cache_dir", None)
 
 
 def note(text: str) -> None:
-    """A line for people, on standard error."""
+    """Print a line for people, on standard error."""
     Console(stderr=True).print(escape(text), soft_wrap=True, highlight=False)
 
 
 def report(result: dict[str, Any], as_json: bool, title: str) -> None:
-    """A result, as JSON or as a table of two columns."""
+    """Print a result, as JSON or as a table of two columns."""
     if as_json:
         typer.echo(json.dumps({k: _plain(v) for k, v in result.items()}))
         return
-    table = Shown(title=title, show_header=False, title_justify="left")
+    table = ResultTable(title=title, show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in result.items():
         if value is not None:
-            table.add_row(name.replace("_", " "), escape(_shown(value)))
+            table.add_row(name.replace("_", " "), escape(_text(value)))
     Console().print(table)
 
 
@@ -117,21 +118,21 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
     if isinstance(value, list | tuple | np.ndarray):
-        texts = [_shown(v) for v in value]
+        texts = [_text(v) for v in value]
         return ", ".join(texts[:12]) + (f", ... ({len(texts)} in all)" if len(texts) > 12 else "")
     if isinstance(value, dict):
-        return ", ".join(f"{k}={_shown(v)}" for k, v in value.items())
+        return ", ".join(f"{k}={_text(v)}" for k, v in value.items())
     return str(value)
 
 
 def image_shape(text: str | None) -> tuple[int, ...] | None:
-    """The shape "32,32,3" says."""
+    """The shape of a text such as "32,32,3"."""
     if text is None:
         return None
     try:
@@ -146,33 +147,38 @@ def table_of(
     """A table as `widelimit.datasets.read` gives it; with `only`, just these columns, in this order."""
     drop = drop or []
     if str(path).startswith(BUNDLED):
-        x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))
-        if target not in (None, "target"):
-            raise ValueError(f"{path}: its target is called 'target', not {target!r}.")
-        y = np.asarray(classes)[y] if y.dtype.kind in "iu" and classes else y
-        unknown = [name for name in drop if name not in names]
-        if unknown:
-            raise ValueError(f"{path}: has no column {unknown[0]!r} to drop. It has {_shown(names)}.")
-        kept = [i for i, name in enumerate(names) if name not in drop]
-        return Table(x[:, kept], y, tuple(names[i] for i in kept), "target")
+        return _bundled_table(path, target, drop)
     if only is None or path.suffix in (".npy", ".npz"):
         return read(path, target, drop, key)
     if drop:
         raise ValueError("--drop has no use here: the columns are those that the model was fitted with. Leave it out.")
-    found = list(columns_of(path))
-    missing = [name for name in only if name not in found]
+    columns = list(columns_of(path))
+    missing = [name for name in only if name not in columns]
     if missing:
         raise ValueError(
-            f"{path}: has no column {missing[0]!r}, which the model was fitted with. It has {_shown(found)}."
+            f"{path}: has no column {missing[0]!r}, which the model was fitted with. It has {_text(columns)}."
         )
-    extra = [name for name in found if name not in only and name != target]
+    extra = [name for name in columns if name not in only and name != target]
     table = read(path, target, extra, key)
     order = [(table.names or ()).index(name) for name in only]
     return table._replace(x=table.x[:, order], names=tuple(only))
 
 
+def _bundled_table(path: Path, target: str | None, drop: list[str]) -> Table:
+    """The set that scikit-learn has under the name after "bundled:"."""
+    x, y, names, classes = bundled(str(path).removeprefix(BUNDLED))
+    if target not in (None, "target"):
+        raise ValueError(f"{path}: its target is called 'target', not {target!r}.")
+    y = np.asarray(classes)[y] if y.dtype.kind in "iu" and classes else y
+    unknown = [name for name in drop if name not in names]
+    if unknown:
+        raise ValueError(f"{path}: has no column {unknown[0]!r} to drop. It has {_text(names)}.")
+    rest = [i for i, name in enumerate(names) if name not in drop]
+    return Table(x[:, rest], y, tuple(names[i] for i in rest), "target")
+
+
 def check_images(arch: str, x: np.ndarray, shape: str | None) -> None:
-    """Whether the network is known, and takes such inputs."""
+    """Refuse a network that is not known, or that does not take such inputs."""
     if arch not in ARCHITECTURES:
         raise ValueError(f"--arch is one of {', '.join(ARCHITECTURES)}, not {arch!r}.")
     if arch != "fc" and x.ndim == 2 and shape is None:
@@ -180,14 +186,14 @@ def check_images(arch: str, x: np.ndarray, shape: str | None) -> None:
 
 
 def check_size(path: Path, x: np.ndarray) -> None:
-    """Whether squares of the numbers can be added up."""
+    """Refuse numbers whose squares overflow when they are added up."""
     largest = np.abs(x).max(initial=0)
     if largest > _LARGEST:
         raise ValueError(f"{path}: has a number of {largest:.3g}, too large to square. Scale the columns.")
 
 
 def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
-    """A path that may be written to."""
+    """The path itself, where a file may be written to it."""
     if suffixes and not str(path).endswith(suffixes):
         raise ValueError(f"{path}: the name of this output ends with {' or '.join(suffixes)}.")
     if not path.parent.is_dir():
@@ -198,5 +204,5 @@ def new_file(path: Path, force: bool, suffixes: tuple[str, ...] = ()) -> Path:
 
 
 def is_terminal() -> bool:
-    """Whether a person is looking."""
+    """Whether a person sees standard error."""
     return sys.stderr.isatty()

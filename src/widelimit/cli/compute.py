@@ -47,32 +47,44 @@ def features(
     if save is not None:
         common.new_file(save, force, (".npz",))
     start = time.perf_counter()
-    loaded, about = (None, {}) if model is None else estimators.load(model, with_about=True)
-    table = common.table_of(data, target, drop, key, about.get("names"))
+    saved, names = (None, None) if model is None else _load_map(model)
+    table = common.table_of(data, target, drop, key, names)
     common.check_images(arch, table.x, image_shape)
-    if loaded is None:
-        made: Any = estimators.NeuralFeatures(
-            arch, activation=activation, depth=depth, W_std=W_std, b_std=b_std, kernel=kernel, n_components=components,
-            image_shape=common.image_shape(image_shape), random_state=seed,
-        ).fit(table.x)  # fmt: skip
-    else:
-        made = loaded
-        if not isinstance(made, estimators.NeuralFeatures):
-            raise ValueError(f"{model}: holds {type(made).__name__}, not a map of `widelimit features --save`.")
-    made.progress = common.is_terminal() and not as_json
-    shape, dtype = (len(table.x), made.n_components), np.float32 if table.x.dtype == np.float32 else np.float64
-    kind = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    with atomic_file(out) as file:  # block by block: the whole may be larger than memory
-        np.lib.format.write_array_header_1_0(file, kind)
-        for block in made.transformed_blocks(table.x):
-            file.write(np.ascontiguousarray(block, dtype).data)
-    made.progress = False
+    feature_map = saved or estimators.NeuralFeatures(
+        arch, activation=activation, depth=depth, W_std=W_std, b_std=b_std, kernel=kernel, n_components=components,
+        image_shape=common.image_shape(image_shape), random_state=seed,
+    ).fit(table.x)  # fmt: skip
+    feature_map.progress = common.is_terminal() and not as_json
+    shape, dtype = _write_features(feature_map, table.x, out)
+    feature_map.progress = False
     if save is not None:
-        estimators.save(made, save, about={"names": None if table.names is None else list(table.names)})
+        estimators.save(feature_map, save, about={"names": None if table.names is None else list(table.names)})
     report(
-        {"rows": shape[0], "components": shape[1], "dtype": np.dtype(dtype).name, "seconds": time.perf_counter() - start,
+        {"rows": shape[0], "components": shape[1], "dtype": dtype.name, "seconds": time.perf_counter() - start,
          "features": out, "map": save}, as_json, "Features",
     )  # fmt: skip
+
+
+def _load_map(path: Path) -> tuple[estimators.NeuralFeatures, list[str] | None]:
+    """A map that --save wrote, and the names of its columns."""
+    feature_map, about = estimators.load(path, with_about=True)
+    if not isinstance(feature_map, estimators.NeuralFeatures):
+        raise ValueError(f"{path}: holds {type(feature_map).__name__}, not a map of `widelimit features --save`.")
+    return feature_map, about.get("names")
+
+
+def _write_features(
+    feature_map: estimators.NeuralFeatures, x: np.ndarray, out: Path
+) -> tuple[tuple[int, int], np.dtype[Any]]:
+    """Write the features block by block, since all of them may be larger than memory. Gives their shape and dtype."""
+    shape = len(x), feature_map.n_components
+    dtype = np.dtype(np.float32 if x.dtype == np.float32 else np.float64)
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    with atomic_file(out) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in feature_map.transformed_blocks(x):
+            file.write(np.ascontiguousarray(block, dtype).data)
+    return shape, dtype
 
 
 @command
@@ -116,8 +128,8 @@ def kernel(
         tables = [x.reshape(len(x), *shape) for x in tables]
     net = network(arch, activation, depth, W_std, b_std, None)
     first, second = tables[0], tables[1] if other is not None else None
-    found = net.kernel(first, second, which, memory=memory, progress=common.is_terminal() and not as_json, out=out)
+    matrix = net.kernel(first, second, which, memory=memory, progress=common.is_terminal() and not as_json, out=out)
     report(
-        {"shape": found.shape, "dtype": found.dtype.name, "seconds": time.perf_counter() - start, "kernel": out},
+        {"shape": matrix.shape, "dtype": matrix.dtype.name, "seconds": time.perf_counter() - start, "kernel": out},
         as_json, "Kernel",
     )  # fmt: skip

@@ -3,42 +3,62 @@
 import csv
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.base import is_classifier
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .. import estimators
-from ..datasets import write
+from ..datasets import Table, write
 from ..datasets.tables import SUFFIXES
+from ..estimators import (
+    NeuralKernelClassifier,
+    NeuralKernelRegressor,
+    SketchedRidgeClassifier,
+    SketchedRidgeRegressor,
+)
 from . import common
 from .common import command, report
 
 _EXACT_ROWS = 4000  # more go by features
 _CLASSES = 20  # distinct whole numbers that are taken for classes
+_ESTIMATORS: dict[tuple[bool, bool], type] = {  # by (exact, classify)
+    (True, True): NeuralKernelClassifier,
+    (True, False): NeuralKernelRegressor,
+    (False, True): SketchedRidgeClassifier,
+    (False, False): SketchedRidgeRegressor,
+}
+
+
+_Target = Annotated[
+    str | None, typer.Option(help="The column to learn: a name, or a place such as -1; of .npz, y if not said.")
+]
+_Out = Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")]
+_Task = Annotated[str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")]
+_Method = Annotated[str, typer.Option(help=f"exact, sketched, or auto: exact up to {_EXACT_ROWS} rows.")]
+_Holdout = Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")]
+_Components = Annotated[int, typer.Option(help="Random features of the sketched method.")]
+_Penalty = Annotated[str, typer.Option(help="Ridge penalty: a number, or how to choose it: auto, loo, gcv, folds.")]
+_Standardize = Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")]
 
 
 @command
 def fit(
     data: common.Data,
-    target: Annotated[
-        str | None, typer.Option(help="The column to learn: a name, or a place such as -1; of .npz, y if not said.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")] = Path("model.npz"),
-    task: Annotated[
-        str, typer.Option(help="classify, regress, or auto: classes are texts, or few whole numbers.")
-    ] = "auto",
-    method: Annotated[str, typer.Option(help=f"exact, sketched, or auto: exact up to {_EXACT_ROWS} rows.")] = "auto",
-    holdout: Annotated[float, typer.Option(help="Share of rows kept apart to score the model; 0 for none.")] = 0.2,
-    components: Annotated[int, typer.Option(help="Random features of the sketched method.")] = 4096,
-    penalty: Annotated[
-        str, typer.Option(help="Ridge penalty: a number, or how to choose it: auto, loo, gcv, folds.")
-    ] = "auto",
-    standardize: Annotated[bool, typer.Option(help="Bring columns to mean 0 and deviation 1 first.")] = True,
+    target: _Target = None,
+    out: _Out = Path("model.npz"),
+    task: _Task = "auto",
+    method: _Method = "auto",
+    holdout: _Holdout = 0.2,
+    components: _Components = 4096,
+    penalty: _Penalty = "auto",
+    standardize: _Standardize = True,
     arch: common.Arch = "fc",
     activation: common.Activation = "gelu",
     depth: common.Depth = 3,
@@ -60,51 +80,27 @@ def fit(
         widelimit fit iris.csv --target species --out iris.npz
     """
     common.new_file(out, force, (".npz",))
-    _among("--task", task, ("auto", "classify", "regress"))
-    _among("--method", method, ("auto", "exact", "sketched"))
+    _check_option("--task", task, ("auto", "classify", "regress"))
+    _check_option("--method", method, ("auto", "exact", "sketched"))
     if not 0 <= holdout < 1:
         raise ValueError(f"--holdout is a share of the rows from 0 to below 1, not {holdout}.")
-    if target is None and data.suffix != ".npz" and not str(data).startswith(common.BUNDLED):
-        raise ValueError(f"{data}: say which column to learn with --target; `widelimit info {data}` lists them.")
     start = time.perf_counter()
-    table = common.table_of(data, target, drop, key)
-    if table.y is None:
-        raise ValueError(f"{data}: has no array y. Say which to learn with --target.")
+    table, y = _training_table(data, target, drop, key)
     common.check_images(arch, table.x, image_shape)
     common.check_size(data, table.x)
-    if len(table.x) < 2:
-        raise ValueError(f"{data}: has {len(table.x)} rows, and two are needed at least.")
-    classify = _is_classes(table.y) if task == "auto" else task == "classify"
+    classify = _is_classes(y) if task == "auto" else task == "classify"
     exact = len(table.x) <= _EXACT_ROWS if method == "auto" else method == "exact"
     options: dict[str, Any] = {
         "arch": arch, "activation": activation, "depth": depth, "W_std": W_std, "b_std": b_std, "kernel": kernel,
         "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty), "progress": not as_json,
-    }  # fmt: skip
-    if not exact:
-        options |= {"n_components": components, "random_state": seed}
-    kind = f"{'NeuralKernel' if exact else 'SketchedRidge'}{'Classifier' if classify else 'Regressor'}"
+    } | ({} if exact else {"n_components": components, "random_state": seed})  # fmt: skip
+    new_model = partial(_new_model, _ESTIMATORS[exact, classify], options, standardize and table.x.ndim != 4)
     read = time.perf_counter() - start
-    result: dict[str, Any] = {
-        "rows": len(table.x), "columns": int(np.prod(table.x.shape[1:])), "target": str(table.target),
-        "task": "classify" if classify else "regress", "classes": np.unique(table.y) if classify else None,
-        "estimator": kind,
-    }  # fmt: skip
-    if holdout:
-        rows, kept = _split(table.y, holdout, classify, seed)
-        model = _model(kind, options, standardize, table.x).fit(table.x[rows], table.y[rows])
-        result |= {"held_out_rows": len(kept), "held_out_score": float(model.score(table.x[kept], table.y[kept]))}
-        result["measure"] = "accuracy" if classify else "R^2"
-    model = _model(kind, options, standardize, table.x).fit(table.x, table.y)
-    last = model[-1] if isinstance(model, Pipeline) else model
-    last.progress = False
-    about = {
-        "target": None if table.target is None else str(table.target), "task": result["task"], "rows": len(table.x),
-        "names": None if table.names is None else list(table.names), "held_out_score": result.get("held_out_score"),
-    }  # fmt: skip
-    estimators.save(model, out, about=about)
-    result |= {
-        "penalty": last.penalty_, "seconds_to_read": read, "seconds": time.perf_counter() - start, "model": out,
-    }  # fmt: skip
+    scores = _score_held_out(new_model(), table.x, y, holdout, classify, seed)
+    model = new_model().fit(table.x, y)
+    result = _describe(table, y, classify, model) | scores
+    _save(model, out, table, result)
+    result |= {"seconds_to_read": read, "seconds": time.perf_counter() - start, "model": out}
     report(result, as_json, "Fitted")
 
 
@@ -136,35 +132,19 @@ def predict(
     if out is not None:
         common.new_file(out, force, SUFFIXES)
     fitted, about = estimators.load(model, with_about=True)
-    if not hasattr(fitted, "predict"):
-        raise ValueError(
-            f"{model}: holds {type(fitted).__name__}, which predicts nothing. Give a model of `widelimit fit`."
-        )
-    names, target = about.get("names"), about.get("target")
+    _check_predictions(model, fitted, proba, std)
+    target = about.get("target")
     if score and target is None:
         raise ValueError(f"{model}: does not say what its target is called, so --score cannot find it.")
-    table = common.table_of(data, target if score else None, drop, key, names)
-    classify = hasattr(fitted, "predict_proba")
-    if proba and not classify:
-        raise ValueError("--proba is for classifiers, and this model is a regressor. For an exact one, use --std.")
-    last = fitted[-1] if isinstance(fitted, Pipeline) else fitted
-    if std and not isinstance(last, estimators.NeuralKernelRegressor):
-        raise ValueError(f"--std is for exact regressors, and this model is a {type(last).__name__}.")
-    last.progress = common.is_terminal() and not as_json
-    columns: dict[str, Any] = {}
-    if std:
-        values, of_function = fitted.predict(table.x, return_std=True)
-        noise = last.scale_ * last.penalty_  # a variance for each output
-        deviations = np.sqrt(of_function**2 + (noise[0] if values.ndim == 1 else noise))
-        columns = {**_columns("prediction", values), **_columns("std", deviations)}
-    else:
-        columns = _columns("prediction", fitted.predict(table.x))
+    table = common.table_of(data, target if score else None, drop, key, about.get("names"))
+    _last_step(fitted).progress = common.is_terminal() and not as_json
+    columns = _predictions_with_std(fitted, table.x) if std else _columns("prediction", fitted.predict(table.x))
     if proba:
-        found = fitted.predict_proba(table.x)
-        columns |= {f"p_{name}": found[:, i] for i, name in enumerate(fitted.classes_)}
+        probabilities = fitted.predict_proba(table.x)
+        columns |= {f"p_{name}": probabilities[:, i] for i, name in enumerate(fitted.classes_)}
     result: dict[str, Any] = {"rows": len(table.x), "model": model}
     if score:
-        result |= {"score": float(fitted.score(table.x, table.y)), "measure": "accuracy" if classify else "R^2"}
+        result |= {"score": float(fitted.score(table.x, table.y)), "measure": _measure(is_classifier(fitted))}
     if out is not None:
         write(out, columns, overwrite=force)
         report({**result, "predictions": out}, as_json, "Predicted")
@@ -176,15 +156,49 @@ def predict(
             common.note(f"{result['measure']} {result['score']:.4g} on {result['rows']} rows")
 
 
-def _among(option: str, value: str, known: tuple[str, ...]) -> None:
+def _training_table(
+    data: Path, target: str | None, drop: list[str] | None, key: str | None
+) -> tuple[Table, np.ndarray]:
+    """The table of the file, and its column to learn."""
+    if target is None and data.suffix != ".npz" and not str(data).startswith(common.BUNDLED):
+        raise ValueError(f"{data}: say which column to learn with --target; `widelimit info {data}` lists them.")
+    table = common.table_of(data, target, drop, key)
+    if table.y is None:
+        raise ValueError(f"{data}: has no array y. Say which to learn with --target.")
+    if len(table.x) < 2:
+        raise ValueError(f"{data}: has {len(table.x)} rows, and two are needed at least.")
+    return table, table.y
+
+
+def _check_predictions(path: Path, fitted: Any, proba: bool, std: bool) -> None:
+    """Refuse a file that holds no model, and outputs that the model does not have."""
+    if not hasattr(fitted, "predict"):
+        raise ValueError(
+            f"{path}: holds {type(fitted).__name__}, which predicts nothing. Give a model of `widelimit fit`."
+        )
+    last = _last_step(fitted)
+    if proba and not is_classifier(last):
+        raise ValueError("--proba is for classifiers, and this model is a regressor. For an exact one, use --std.")
+    if std and not isinstance(last, NeuralKernelRegressor):
+        raise ValueError(f"--std is for exact regressors, and this model is a {type(last).__name__}.")
+
+
+def _predictions_with_std(fitted: Any, x: np.ndarray) -> dict[str, np.ndarray]:
+    """Predictions, and standard deviations of new targets: of the function and of the noise."""
+    last = _last_step(fitted)
+    values, of_function = fitted.predict(x, return_std=True)
+    noise = last.scale_ * last.penalty_  # a variance for each output
+    deviations = np.sqrt(of_function**2 + (noise[0] if values.ndim == 1 else noise))
+    return _columns("prediction", values) | _columns("std", deviations)
+
+
+def _check_option(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{option} is one of {', '.join(known)}, not {value!r}.")
 
 
-def _penalty(text: str) -> Any:
-    if text == "auto":
-        return "auto"
-    if text in ("loo", "gcv", "folds"):
+def _penalty(text: str) -> str | float:
+    if text in ("auto", "loo", "gcv", "folds"):
         return text
     try:
         return float(text)
@@ -204,11 +218,49 @@ def _split(y: np.ndarray, share: float, classify: bool, seed: int) -> tuple[np.n
     return train, test
 
 
-def _model(kind: str, options: dict[str, Any], standardize: bool, x: np.ndarray) -> Any:
-    last = getattr(estimators, kind)(**options)
-    if not standardize or x.ndim == 4:
-        return last
-    return Pipeline([("standardize", StandardScaler()), ("model", last)])
+def _new_model(kind: type, options: dict[str, Any], standardize: bool) -> Any:
+    """An estimator, behind a scaler of the columns of tables."""
+    last = kind(**options)
+    return Pipeline([("standardize", StandardScaler()), ("model", last)]) if standardize else last
+
+
+def _score_held_out(
+    model: Any, x: np.ndarray, y: np.ndarray, share: float, classify: bool, seed: int
+) -> dict[str, Any]:
+    """The score of the model on a share of the rows, fitted to the others; nothing for no share."""
+    if not share:
+        return {}
+    train, test = _split(y, share, classify, seed)
+    score = float(model.fit(x[train], y[train]).score(x[test], y[test]))
+    return {"held_out_rows": len(test), "held_out_score": score, "measure": _measure(classify)}
+
+
+def _describe(table: Table, y: np.ndarray, classify: bool, model: Any) -> dict[str, Any]:
+    last = _last_step(model)
+    return {
+        "rows": len(table.x), "columns": int(np.prod(table.x.shape[1:])), "target": str(table.target),
+        "task": "classify" if classify else "regress", "classes": np.unique(y) if classify else None,
+        "estimator": type(last).__name__, "penalty": last.penalty_,
+    }  # fmt: skip
+
+
+def _save(model: Any, out: Path, table: Table, result: dict[str, Any]) -> None:
+    """Write the model, with the names of the columns that `predict` looks for."""
+    _last_step(model).progress = False
+    about = {
+        "target": None if table.target is None else str(table.target), "task": result["task"], "rows": len(table.x),
+        "names": None if table.names is None else list(table.names), "held_out_score": result.get("held_out_score"),
+    }  # fmt: skip
+    estimators.save(model, out, about=about)
+
+
+def _last_step(model: Any) -> Any:
+    """The estimator itself, without the scaler before it."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def _measure(classify: bool) -> str:
+    return "accuracy" if classify else "R^2"
 
 
 def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:

@@ -46,29 +46,29 @@ def activations(
         raise ValueError(f"--std is a number above 0, not {std}.")
     if not 0 <= degree <= 64:
         raise ValueError(f"--degree is a whole number from 0 to 64, not {degree}.")
-    chosen = {name: named(name) for name in names or CATALOGUE}
+    selected = {name: named(name) for name in names or CATALOGUE}
     cosines = np.array(_COSINES)
-    found = {}
-    for name, activation in chosen.items():
+    values = {}
+    for name, activation in selected.items():
         spectrum = np.asarray(activation.radial(np.float64(std), degree), np.float64).ravel() ** 2
-        found[name] = {
+        values[name] = {
             "dual": np.asarray(dual(activation, std, std, cosines)),
             "slope": np.asarray(dual_slope(activation, std, std, cosines)), "spectrum": spectrum,
         }  # fmt: skip
     if plot is not None:
-        from ..reproduce.plots import activation_curves, saved
+        from ..reproduce.plots import activation_curves, save
 
-        saved(activation_curves(chosen, std, degree), plot)
+        save(activation_curves(selected, std, degree), plot)
     if as_json:
-        report({"std": std, "cosines": list(_COSINES), "activations": found, "plot": plot}, True, "")
+        report({"std": std, "cosines": list(_COSINES), "activations": values, "plot": plot}, True, "")
         return
-    for table in _tables(found, std, degree):
+    for table in _tables(values, std, degree):
         Console().print(table)
     if plot is not None:
         common.note(f"Drawn in {plot}")
 
 
-def _tables(found: dict[str, dict[str, np.ndarray]], std: float, degree: int) -> tuple[Table, Table]:
+def _tables(activations: dict[str, dict[str, np.ndarray]], std: float, degree: int) -> tuple[Table, Table]:
     kernels = Table(title=f"Kernels of inputs of standard deviation {std:g}", title_justify="left")
     spectra = Table(title="Spectrum: the share of k(1) of each degree in c, in percent", title_justify="left")
     for table in (kernels, spectra):
@@ -77,7 +77,7 @@ def _tables(found: dict[str, dict[str, np.ndarray]], std: float, degree: int) ->
         kernels.add_column(heading, justify="right")
     for heading in (*map(str, range(degree + 1)), "rest"):
         spectra.add_column(heading, justify="right")
-    for name, values in found.items():
+    for name, values in activations.items():
         k, slope, spectrum = values["dual"], values["slope"], values["spectrum"]
         zero = 1e-12 * k[5]  # rounding
         numbers = (k[0], k[2], k[3], k[5], slope[2], slope[5])
@@ -99,7 +99,7 @@ def demo(
     main(["--out", str(out)])
 
 
-def reproducing(name: str, about: str) -> Callable[[typer.Context], None]:
+def experiment(name: str, about: str) -> Callable[[typer.Context], None]:
     """The command of an experiment."""
 
     def run(context: typer.Context) -> None:
@@ -115,11 +115,11 @@ def report_page(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
 ) -> None:
     """One page of HTML with the tables and figures of all results, which needs nothing beside it."""
-    from ..reproduce.report import gathered, page
+    from ..reproduce.report import gather, page
 
     if out.suffix not in (".html", ".htm"):
         raise ValueError(f"{out}: the name of a page ends with .html or .htm.")
-    known, others = gathered(files)
+    known, others = gather(files)
     with atomic_file(out) as file:
         file.write(page(known).encode())
     runs = sum(map(len, known.values()))
@@ -164,13 +164,13 @@ def _of_model(path: Path) -> dict[str, Any]:
     model, about = estimators.load(path, with_about=True)
     steps = [part for _, part in model.steps] if hasattr(model, "steps") else [model]
     last = steps[-1]
-    changed = {
+    parameters = {
         k: v
         for k, v in last.get_params(deep=False).items()
         if v is not None and k not in ("progress", "penalties", "net")
     }
     return {
-        "estimator": " > ".join(type(step).__name__ for step in steps), "parameters": changed,
+        "estimator": " > ".join(type(step).__name__ for step in steps), "parameters": parameters,
         "penalty": getattr(last, "penalty_", None), "classes": getattr(last, "classes_", None),
         "inputs": steps[0].n_features_in_, **about,
     }  # fmt: skip
@@ -179,5 +179,4 @@ def _of_model(path: Path) -> dict[str, Any]:
 def _of_table(path: Path) -> dict[str, Any]:
     from ..datasets import columns_of
 
-    found = columns_of(path)
-    return {"columns": found}
+    return {"columns": columns_of(path)}

@@ -10,6 +10,31 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..storage.state import Declared, storable
 
 
+def normalise_rows(x: Any, unit: str = "length") -> Any:
+    """Every row less its mean and divided by its length, or for `unit="variance"` by its standard deviation, in float64.
+
+    Constant rows become zero. `x` is a NumPy array, or a JAX array with x64 enabled, and the result is of the same kind.
+    """
+    xp = x.__array_namespace__()
+    x = x.astype(xp.float64)
+    largest = xp.max(xp.abs(x), axis=1, keepdims=True, initial=0)
+    x = x / xp.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
+    x = x - xp.mean(x, axis=1, keepdims=True)
+    size = xp.linalg.norm(x, axis=1, keepdims=True)
+    constant = size <= 1e-12 * x.shape[1] ** 0.5  # what is left of a constant row is rounding
+    size = size / x.shape[1] ** 0.5 if unit == "variance" else size
+    return xp.where(constant, 0, x / xp.where(constant, 1, size))
+
+
+def whitening_matrix(values: Any, vectors: Any, regularization: float) -> Any:
+    """V (L + regularization * mean(L))^(-1/2) V^T of eigenvalues L and eigenvectors V, without directions that are rounding."""
+    xp = values.__array_namespace__()
+    values = xp.maximum(values, 0)
+    scale = values + regularization * xp.mean(values)
+    least = len(values) * np.finfo(np.float64).eps * xp.max(values, initial=0)
+    return (vectors * xp.where(scale > least, 1 / xp.sqrt(xp.where(scale > least, scale, 1)), 0)) @ vectors.T
+
+
 class _OfRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A transformer of rows, or of images that it gives back as images."""
 
@@ -46,13 +71,7 @@ class ImageNormalizer(_OfRows):
         """The normalised images."""
         check_is_fitted(self)
         x, shape = self._flat(X, reset=False)
-        largest = np.abs(x).max(axis=1, keepdims=True, initial=0).astype(np.float64)
-        wide = x / np.where(largest > 0, largest, 1)  # squares of what is left neither overflow nor vanish
-        wide = wide - wide.mean(axis=1, keepdims=True)
-        size = np.linalg.norm(wide, axis=1, keepdims=True)
-        flat = size <= 1e-12 * np.sqrt(x.shape[1])  # what is left of a constant image is rounding
-        size = size / np.sqrt(x.shape[1]) if self.unit == "variance" else size
-        return np.where(flat, 0, wide / np.where(flat, 1, size)).astype(x.dtype).reshape(shape)
+        return normalise_rows(x, self.unit).astype(x.dtype).reshape(shape)
 
 
 @storable
@@ -80,12 +99,7 @@ class ZCA(_OfRows):
             part = x[start : start + 4096] - self.mean_
             covariance += part.T @ part
         values, vectors = linalg.eigh(covariance / len(x), driver="evd")
-        values = np.maximum(values, 0)
-        scale = values + self.regularization * values.mean()
-        least = len(values) * np.finfo(np.float64).eps * values.max(initial=0)
-        self.whitening_ = (
-            vectors * np.where(scale > least, 1 / np.sqrt(np.where(scale > least, scale, 1)), 0)
-        ) @ vectors.T
+        self.whitening_ = whitening_matrix(values, vectors, self.regularization)
         return self
 
     def transform(self, X: Any) -> np.ndarray:

@@ -3,8 +3,12 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from jax.errors import JaxRuntimeError
+
+if TYPE_CHECKING:
+    from .study import Study
 
 INTERRUPTED = 130  # as exit code
 EXPERIMENTS = {
@@ -18,25 +22,30 @@ EXPERIMENTS = {
     "embedding": "Theorems 4 and 5: how many features a kernel needs, and their time for images",
     "tabular": "Tables: the NTK against kernels and trees",
 }
+_REMEDIES = {"cifar10": "Ask for fewer features, or a smaller --batch."}  # where memory is short
+
+
+def load_study(name: str) -> "Study":
+    """The study of an experiment of `EXPERIMENTS`, each in a module of its own."""
+    study: Study = import_module(f".{name.replace('-', '_')}", __name__).STUDY
+    return study
 
 
 def run(name: str, arguments: Sequence[str], prog: str) -> None:
-    """The command of an experiment, with its arguments."""
+    """Run the command of an experiment with its arguments."""
+    from .study import run_study
+
     try:
-        import_module(f".{name.replace('-', '_')}", __name__).run_command(arguments, prog)
+        run_study(load_study(name), arguments, prog)
     except JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        remedy = (
-            "Ask for fewer features, or a smaller --batch."
-            if name == "cifar10"
-            else "Take a larger device, or a smaller size."
-        )
+        remedy = _REMEDIES.get(name, "Take a larger device, or a smaller size.")
         raise MemoryError(f"{str(error).splitlines()[0]} {remedy}") from None
 
 
 def main(name: str, arguments: Sequence[str], prog: str) -> None:
-    """The same, with errors as one line."""
+    """Run the command of an experiment, with errors as one line."""
     try:
         run(name, arguments, prog)
     except KeyboardInterrupt:

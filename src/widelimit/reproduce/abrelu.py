@@ -1,4 +1,4 @@
-"""An activation found by its kernel, the paper's last appendix: the ABReLU whose dual is the normalised Gaussian at c = 1, -1.
+"""An activation derived from its kernel, the paper's last appendix: the ABReLU whose dual is the normalised Gaussian at c = ±1.
 
 The dual of A min(t, 0) + B max(t, 0) is (A^2 + B^2) / 2 at cosine 1 and -A B at cosine -1. Equal to exp(c - 1) there,
 
@@ -35,16 +35,18 @@ from jaxtyping import Array, PRNGKeyArray
 from .. import nets
 from ..activations import ABRelu, Activation, Erf, ExpNormalized, Gelu, LeakyRelu, Relu, dual
 from ..datasets import Images
+from ..execution.grid import ranges
 from ..layers import Conv, Dense, Nonlinearity
 from ..network import Network, serial
 from ..numerics.device import on_accelerator
 from ..numerics.extras import needs_extra
-from .cifar10 import Config
-from .images import averaged, check_enough, latest, whitened
-from .study import Run, Study, run_study
+from . import EXPERIMENTS
+from .images import average, check_enough, first_images, latest, whiten
+from .labels import sides
+from .study import ImageStudy, Run
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 0.0005
-EVALUATED = 500  # images at a time
+EVALUATION_BATCH = 500  # images
 
 
 def fitted_slopes(at_one: float = 1.0, at_minus_one: float = exp(-2)) -> tuple[float, float]:
@@ -89,21 +91,21 @@ def network(activation: Activation, classes: int) -> Network:
 
 
 def slopes(net: Network) -> list[Any]:
-    """Those on the left of 0, of every LeakyRelu."""
+    """The slopes on the left of 0, one of every LeakyRelu."""
     activations = [layer.activation for layer in net.layers if isinstance(layer, Nonlinearity)]
     return [act.alpha for act in activations if isinstance(act, LeakyRelu)]
 
 
-def with_slopes(net: Network, given: Sequence[Array]) -> Network:
-    """The network with these in place of its own; without any, as it is."""
-    return eqx.tree_at(slopes, net, list(given)) if given else net
+def with_slopes(net: Network, replacements: Sequence[Array]) -> Network:
+    """The network with these slopes in place of its own; the network itself where there are none."""
+    return eqx.tree_at(slopes, net, list(replacements)) if replacements else net
 
 
 def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
-    """Accuracies after every epoch, those that choose one of them, and seconds."""
+    """Test accuracies after every epoch and of the selected ones, the held-out ones that select, and seconds."""
     act, total = ACTIVATIONS[config["activation"]], config["epochs"] * max(config["train"] // config["batch"], 1)
-    optimiser(total)  # refused before any work where its package is missing
-    x, y = whitened_images(data, config)
+    optimiser(total)  # fails before any work where its package is missing
+    x, y = prepare(data, config)
     x = x.astype(config["dtype"])
     net, trained, key_orders = start(config, x.shape[1:], len(data.names))
     state = trained, optimiser(total).init(trained)
@@ -111,7 +113,7 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     losses, accuracies, seconds = [], [], []
     for epoch in range(config["epochs"]):
         began = time.perf_counter()
-        rows = shuffled(jax.random.fold_in(key_orders, epoch), train, config["batch"])
+        rows = shuffle(jax.random.fold_in(key_orders, epoch), train, config["batch"])
         state, loss = _epoch(net, state, x, y, rows, total)
         hits = _hits(net, state[0], x[train:], y[train:])
         losses.append(float(loss))
@@ -121,8 +123,8 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     best = int(np.argmax(on_held_out))
     return {
         CHOSEN: on_test[best], LAST: on_test[-1], BEST: max(on_test), "epoch": best + 1,
-        "slopes": [_finite(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
-        "losses": [_finite(loss) for loss in losses],
+        "slopes": [_round(slope) for slope in state[0]["slopes"]], "off_gaussian": off_gaussian(act),
+        "losses": [_round(loss) for loss in losses],
         "held_out": [round(a, 4) for a in on_held_out], "test": [round(a, 4) for a in on_test],
         "seconds": {"all": sum(seconds), "epoch": float(np.median(seconds))},
     }  # fmt: skip
@@ -136,13 +138,13 @@ def start(config: dict[str, Any], shape: tuple[int, ...], classes: int) -> tuple
     return net, {"weights": net.init(key_weights, shape, config["width"]), "slopes": own_slopes}, key_orders
 
 
-def _finite(value: Any) -> float | None:
-    """With four digits; none where training diverged, which JSON cannot say otherwise."""
+def _round(value: Any) -> float | None:
+    """The number with four digits; None for what JSON has no number for, where training diverged."""
     return float(f"{float(value):.4g}") if np.isfinite(value) else None
 
 
 def optimiser(total: int) -> Any:
-    """The paper's, for so many steps."""
+    """The paper's optimiser, whose rate falls to 0 over `total` steps."""
     with needs_extra("experiments"):
         import optax
 
@@ -150,28 +152,36 @@ def optimiser(total: int) -> Any:
     return optax.chain(optax.add_decayed_weights(DECAY), optax.sgd(rate, MOMENTUM, nesterov=True))
 
 
-def whitened_images(data: Images, config: dict[str, Any]) -> tuple[Array, Array]:
+def check(config: dict[str, Any], data: Images) -> None:
+    """Refuse more images than there are."""
+    train, held_out, available = config["train"], config["held_out"], len(data.x_train)
+    check_enough(data, train, config["test"])
+    if train + held_out > available:
+        raise ValueError(
+            f"--train {train} and the {held_out} images held out are more than the {available} of the data. Give "
+            f"{available - held_out} or fewer."
+        )
+
+
+def prepare(data: Images, config: dict[str, Any]) -> tuple[Array, Array]:
     """The first training images, the last ones, which are held out, and the first test images, all whitened; their classes."""
-    return _images(data, *(config[name] for name in ("train", "held_out", "test", "fitted", "pixels")))
+    check(config, data)
+    return _prepare(data, *(config[name] for name in ("train", "held_out", "test", "fitted", "pixels")))
 
 
 @latest
-def _images(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
-    check_enough(data, train, test)
-    if train + held_out > len(data.x_train):
-        raise ValueError(
-            f"--train {train} and the {held_out} images held out are more than the {len(data.x_train)} of the data. Give "
-            f"{len(data.x_train) - held_out} or fewer."
-        )
-    held = slice(len(data.x_train) - held_out, None)
-    x = np.concatenate([data.x_train[:train], data.x_train[held], data.x_test[:test]])
-    y = np.concatenate([data.y_train[:train], data.y_train[held], data.y_test[:test]])
-    seen = averaged(data.x_train[:fitted], pixels)
-    return whitened(seen, averaged(x, pixels), Config.regularization), jnp.asarray(y)
+def _prepare(data: Images, train: int, held_out: int, test: int, fitted: int, pixels: int) -> tuple[Array, Array]:
+    last = len(data.x_train) - held_out
+    others = data._replace(
+        x_test=np.concatenate([data.x_train[last:], data.x_test[:test]]),
+        y_test=np.concatenate([data.y_train[last:], data.y_test[:test]]),
+    )
+    x, y = first_images(others, train, held_out + test)
+    return whiten(average(data.x_train[:fitted], pixels), average(x, pixels)), jnp.asarray(y)
 
 
-def shuffled(key: PRNGKeyArray, count: int, batch: int) -> Array:
-    """Rows of every batch of an epoch, (steps, batch); what is left over waits for another epoch."""
+def shuffle(key: PRNGKeyArray, count: int, batch: int) -> Array:
+    """Rows of every batch of an epoch in random order, (steps, batch); the rest waits for another epoch."""
     batch = min(batch, count)
     return jax.random.permutation(key, count)[: count // batch * batch].reshape(-1, batch)
 
@@ -192,7 +202,7 @@ def mean_square(trained: Any, net: Network, x: Array, y: Array) -> Array:
 
 
 def _outputs(trained: Any, net: Network, x: Array) -> Array:
-    """In float32, so that two classes seldom tie; all layers but the last are computed in the dtype of x."""
+    """Outputs in float32, so that two classes seldom tie; all layers but the last are computed in the dtype of x."""
     net, weights = with_slopes(net, trained["slopes"]), trained["weights"]
     return net[-1:].apply(weights[-1:], net[:-1].apply(weights[:-1], x).astype(jnp.float32))
 
@@ -203,23 +213,23 @@ def _epoch(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int
     XLA's convolutions for CPUs take ten times as long inside of a loop, which is Python's there.
     """
     if on_accelerator():
-        return _scanned(net, state, x, y, rows, total)
+        return _epoch_in_one_program(net, state, x, y, rows, total)
     losses = []
-    for some in rows:
-        state, loss = _step(net, state, x, y, some, total)
+    for batch in rows:
+        state, loss = _step(net, state, x, y, batch, total)
         losses.append(loss)
     return state, jnp.stack(losses).mean()
 
 
 @partial(jax.jit, static_argnames="total")
-def _scanned(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int) -> tuple[Any, Array]:
-    state, losses = lax.scan(lambda state, some: _step(net, state, x, y, some, total), state, rows)
+def _epoch_in_one_program(net: Network, state: Any, x: Array, y: Array, rows: Array, total: int) -> tuple[Any, Array]:
+    state, losses = lax.scan(lambda state, batch: _step(net, state, x, y, batch, total), state, rows)
     return state, losses.mean()
 
 
 def _hits(net: Network, trained: Any, x: Array, y: Array) -> np.ndarray:
-    """Whether the class of each image is found."""
-    blocks = [_hits_of(net, trained, x[i : i + EVALUATED], y[i : i + EVALUATED]) for i in range(0, len(x), EVALUATED)]
+    """Whether the class of each image is predicted."""
+    blocks = [_hits_of(net, trained, x[rows], y[rows]) for rows in ranges(len(x), EVALUATION_BATCH)]
     return np.concatenate([np.asarray(block) for block in blocks])
 
 
@@ -239,52 +249,52 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Means and standard deviations over the seeds that did not diverge."""
     rows = []
     for (setting, name), own in _groups(runs).items():
-        ended = _ended(own)
+        finished = _without_diverged(own)
         row: dict[str, Any] = {
             "setting": setting,
             "activation": name,
             "seeds": len(own),
-            "diverged": len(own) - len(ended),
+            "diverged": len(own) - len(finished),
         }
         for kind in KINDS:
-            found = [100 * run[kind] for run in ended]
-            spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
-            spread += f" ({len(found)} of {len(own)} seeds)" if len(found) < len(own) else ""
-            row[f"{kind}, %"] = f"{np.mean(found):.2f}{spread}" if found else ""
+            accuracies = [100 * run[kind] for run in finished]
+            spread = f" ± {np.std(accuracies, ddof=1):.2f}" if len(accuracies) > 1 else ""
+            spread += f" ({len(accuracies)} of {len(own)} seeds)" if len(accuracies) < len(own) else ""
+            row[f"{kind}, %"] = f"{np.mean(accuracies):.2f}{spread}" if accuracies else ""
         fixed = not isinstance(ACTIVATIONS[name], LeakyRelu)  # the dual of one that is trained is not that at the start
         off = f"{own[0]['off_gaussian']:.4f}" if fixed else ""
         rows.append(row | {"off exp(c - 1)": off, "slopes": _slopes(name, own)})
     return rows
 
 
-def _ended(runs: Sequence[Run]) -> list[Run]:
-    """Those whose loss stayed a number."""
+def _without_diverged(runs: Sequence[Run]) -> list[Run]:
+    """The runs that did not diverge: whose loss stayed a number."""
     return [run for run in runs if run["losses"][-1] is not None]
 
 
 def _slopes(name: str, runs: Sequence[Run]) -> str:
-    """On either side of 0; those trained for every layer, from the least to the largest of the seeds that did not diverge."""
+    """The slopes on both sides of 0; of those trained in every layer the range over the seeds that did not diverge."""
     act = ACTIVATIONS[name]
     if isinstance(act, LeakyRelu):
-        by_layer = zip(*(run["slopes"] for run in _ended(runs)), strict=True)
+        by_layer = zip(*(run["slopes"] for run in _without_diverged(runs)), strict=True)
         spans = [f"{min(own):.2f}" + f" to {max(own):.2f}" * (len(own) > 1) for own in by_layer]
         return f"trained: {', '.join(spans)}; 1" if spans else ""
     return f"{act.a:.4f}, {act.b:.4f}" if isinstance(act, ABRelu) else ""
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """The activation and its dual; and for every size, test accuracies by epoch and those chosen."""
-    from .plots import Training, activations_trained
+    """The activation and its dual; and for every size, test accuracies by epoch and of selected epochs."""
+    from .plots import Training, training_curves
 
     A, B = fitted_slopes()
     sizes: dict[str, dict[str, Training]] = {}
     for (setting, name), own in _groups(runs).items():
-        ended = _ended(own)
-        chosen = {kind: np.array([run[kind] for run in ended]) for kind in KINDS}
-        by_epoch = np.array([run["test"] for run in ended])
-        sizes.setdefault(setting, {})[name] = Training(by_epoch, chosen, len(own) - len(ended))
+        finished = _without_diverged(own)
+        selected = {kind: np.array([run[kind] for run in finished]) for kind in KINDS}
+        by_epoch = np.array([run["test"] for run in finished])
+        sizes.setdefault(setting, {})[name] = Training(by_epoch, selected, len(own) - len(finished))
     fitted = ACTIVATIONS["ABReLU"]
-    return activations_trained(
+    return training_curves(
         {"ABReLU": fitted, "ReLU": Relu()},
         {"exp(c - 1)": ExpNormalized(), "ABReLU": fitted, "ReLU": Relu()},
         f"ABReLU with A = {A:.4f}, B = {B:.4f}:\nwithin {off_gaussian(fitted):.4f} of exp(c - 1)",
@@ -294,35 +304,28 @@ def draw(runs: Sequence[Run]) -> Any:
 
 def _groups(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
     """The seeds of every size and activation, in our order."""
-    settings = list(dict.fromkeys(_setting(run["config"]) for run in runs))
-    found: dict[tuple[str, str], list[Run]] = {}
-    for place in product(settings, ACTIVATIONS):
-        own = [run for run in runs if (_setting(run["config"]), run["config"]["activation"]) == place]
-        found |= {place: list({run["config"]["seed"]: run for run in own}.values())} if own else {}
-    return found
+    sizes = dict.fromkeys(label(run["config"]) for run in runs)
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for place in product(sizes, ACTIVATIONS):
+        own = [run for run in runs if (label(run["config"]), run["config"]["activation"]) == place]
+        groups |= {place: list({run["config"]["seed"]: run for run in own}.values())} if own else {}
+    return groups
 
 
-def _setting(config: dict[str, Any]) -> str:
-    side = config["pixels"]
-    size = f"width {config['width']}, {config['train']:,} images of {side} x {side}, {config['epochs']} epochs"
-    return f"{size}, {config['dtype']}"
+def label(config: dict[str, Any]) -> str:
+    """The size of networks, data and training, and the dtype."""
+    images = f"{config['train']:,} images of {sides(config['pixels'], config['pixels'])}"
+    return f"width {config['width']}, {images}, {config['epochs']} epochs, {config['dtype']}"
 
 
-SHOWN = Study(
-    "abrelu",
-    "Kernel informed activation: ABReLU in finite networks",
+CLAIM = (
     "The paper: slopes of -0.096 and 1.411 fit ABReLU to the normalised Gaussian kernel, and a Myrtle-5 of width 128 has a "
-    "higher test accuracy with it than with ReLU, GELU, erf and PReLU.",
-    draw,
-    table,
-    settings,
-    compute,
-    of_images=True,
-    options={
-        "epochs": "epochs of training (30; with --full 200)",
-        "width": "channels of every layer (16; with --full 128)",
-        "train": "training images (2000; with --full 45000)",
-        "pixels": "the side of images, by averages (8; with --full 32)",
-    },
+    "higher test accuracy with it than with ReLU, GELU, erf and PReLU."
 )
-run_command = partial(run_study, SHOWN)
+OPTIONS = {
+    "epochs": "epochs of training (30; with --full 200)",
+    "width": "channels of every layer (16; with --full 128)",
+    "train": "training images (2000; with --full 45000)",
+    "pixels": "the side of images, by averages (8; with --full 32)",
+}
+STUDY = ImageStudy("abrelu", EXPERIMENTS["abrelu"], CLAIM, draw, table, settings, compute, True, OPTIONS, check)

@@ -21,6 +21,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Array
 
 from .. import nets
 from ..activations import CATALOGUE, Activation, Rbf, dual
@@ -29,13 +30,14 @@ from ..layers import Flatten
 from ..network import Network, serial
 from ..numerics import derivative
 from ..regression.device import at_edge, chosen_on_held_out, kernel_path, scored
-from .cifar10 import Config
-from .images import averaged, check_enough, latest, whitened
+from . import EXPERIMENTS
+from .images import average, check_enough, first_images, latest, whiten
+from .labels import image_counts, sides
 from .quadrature import square_of_nodes
-from .study import Run, Study, run_study
+from .study import ImageStudy, Run
 
 NETWORKS: dict[str, Callable[..., Network]] = {
-    "FC1": lambda *given: serial(Flatten(), nets.fully_connected(1, *given)),
+    "FC1": lambda *arguments: serial(Flatten(), nets.fully_connected(1, *arguments)),
     "CV8": partial(nets.conv_flatten, 8),
     "Myrtle-5": partial(nets.myrtle, 5),
 }
@@ -101,36 +103,44 @@ class ByNodes(Activation):
     activation: Activation
     nodes: int = eqx.field(static=True)
 
-    def fn(self, t):
+    def fn(self, t: Array) -> Array:
         return self.activation.fn(t)
 
-    def k(self, a, b, c):
+    def k(self, a: Array, b: Array, c: Array) -> Array:
         return square_of_nodes(self.activation.fn, self.nodes, a, b, c)
 
-    def k_slope(self, a, b, c):
+    def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         return square_of_nodes(derivative(self.activation.fn), self.nodes, a, b, c)
 
-    def r(self, std, degree):
+    def r(self, std: Array, degree: int) -> Array:
         return self.activation.r(std, degree)
 
 
 def settings(full: bool) -> list[dict[str, Any]]:
     """A run for every network and activation, and for some of these by nodes."""
-    chosen, by_nodes, sizes = (FULL, FULL_BY_NODES, FULL_SIZES) if full else (SMALL, SMALL_BY_NODES, SMALL_SIZES)
+    names, by_nodes, sizes = (FULL, FULL_BY_NODES, FULL_SIZES) if full else (SMALL, SMALL_BY_NODES, SMALL_SIZES)
     return [
         {"network": network, "activation": name, "nodes": nodes, **sizes[network], "penalties": list(PENALTIES)}
         | ({"dtype": "float64"} if name in FLAT else {})
         for network in NETWORKS
-        for nodes, names in ((None, chosen[network]), (NODES, by_nodes[network]))
-        for name in names
+        for nodes, own in ((None, names[network]), (NODES, by_nodes[network]))
+        for name in own
     ]
+
+
+def check(config: dict[str, Any], data: Images) -> None:
+    """Refuse more images than there are, and so few that none is held out."""
+    check_enough(data, config["train"], config["test"])
+    if config["train"] < 2 * HELD_OUT:
+        raise ValueError(
+            f"--train {config['train']} leaves too few images to choose a penalty. Give {2 * HELD_OUT} or more."
+        )
 
 
 def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy of both kernels on the test images."""
+    check(config, data)
     train = config["train"]
-    if train < 2 * HELD_OUT:
-        raise ValueError(f"--train {train} leaves too few images to choose a penalty. Give {2 * HELD_OUT} or more.")
     x, y = inputs(data, config["pixels"], train, config["test"])
     act = ACTIVATIONS[config["activation"]]
     size = float(dual(act, 1.0, 1.0, 1.0)) ** 0.5
@@ -142,7 +152,7 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     rows = {name: np.concatenate([getattr(part, name) for part in parts]) for name in READINGS}
     penalties = config["penalties"]
-    return {name: classified(K, y, train, train // HELD_OUT, penalties) for name, K in rows.items()} | {
+    return {name: classify(K, y, train, train // HELD_OUT, penalties) for name, K in rows.items()} | {
         "seconds": seconds
     }
 
@@ -151,17 +161,14 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
 def inputs(data: Images, pixels: int, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
     """The first images of either set, of this height, whitened and with mean square 1, and their classes as one-hot rows."""
     check_enough(data, train, test)
-    images = np.concatenate([data.x_train[:train], data.x_test[:test]])
-    x = np.asarray(
-        whitened(averaged(data.x_train, pixels), averaged(images, pixels), Config.regularization), np.float64
-    )
+    images, labels = first_images(data, train, test)
+    x = np.asarray(whiten(average(data.x_train, pixels), average(images, pixels)), np.float64)
     size = np.sqrt(np.mean(x**2, axis=(1, 2, 3), keepdims=True))
-    labels = np.concatenate([data.y_train[:train], data.y_test[:test]])
     return x / size, np.eye(len(data.names))[labels]
 
 
-def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int, penalties: Sequence[float]) -> dict[str, Any]:
-    """Accuracy, its standard error, the penalty, and what share of the mean diagonal is left when kernels are centred."""
+def classify(K: np.ndarray, y: np.ndarray, train: int, held_out: int, penalties: Sequence[float]) -> dict[str, Any]:
+    """Accuracy, its standard error, the penalty, and the share of the mean diagonal that centring leaves of the kernel."""
     nothing = {"accuracy": None, "error": None, "penalty": None, "varies": None}
     if not np.isfinite(K).all():
         return nothing
@@ -171,10 +178,10 @@ def classified(K: np.ndarray, y: np.ndarray, train: int, held_out: int, penaltie
     varies = float(1 - own.mean() / own.trace() * train)
     if varies < ROUNDINGS * np.finfo(K.dtype).eps:
         return nothing | {"varies": varies}
-    chosen = chosen_on_held_out(kernel_path, K, y[:train], held_out, penalties).chosen
-    accuracy = float(scored(kernel_path(K, y[:train], [chosen]), y[train:], [chosen]).accuracies[0])
+    penalty = chosen_on_held_out(kernel_path, K, y[:train], held_out, penalties).chosen
+    accuracy = float(scored(kernel_path(K, y[:train], [penalty]), y[train:], [penalty]).accuracies[0])
     error = (accuracy * (1 - accuracy) / (len(y) - train)) ** 0.5
-    return {"accuracy": accuracy, "error": error, "penalty": chosen, "varies": varies}
+    return {"accuracy": accuracy, "error": error, "penalty": penalty, "varies": varies}
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -182,14 +189,14 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         {
             "network": size[0],
-            "images": f"{size[2]:,} of {size[1]} x {size[1]}",
+            "images": f"{size[2]:,} of {sides(size[1], size[1])}",
             "activation": label,
-            "NTK, %": _spoken(run, "ntk"),
-            "NNGP, %": _spoken(run, "nngp"),
+            "NTK, %": _accuracy(run, "ntk"),
+            "NNGP, %": _accuracy(run, "nngp"),
             "NTK varies": _share(run["ntk"]["varies"]),
             "NNGP varies": _share(run["nngp"]["varies"]),
         }
-        for size, rows in _ranked(runs).items()
+        for size, rows in _ranking(runs).items()
         for label, run in rows.items()
     ]
 
@@ -199,53 +206,53 @@ def draw(runs: Sequence[Run]) -> Any:
     from .plots import Estimate, ranked_accuracies
 
     panels = {}
-    for (network, pixels, train, test), rows in _ranked(runs).items():
-        title = f"{network}\n{train:,} training and {test:,} test images, {pixels} x {pixels}"
+    for (network, pixels, train, test), rows in _ranking(runs).items():
+        title = f"{network}\n{image_counts(train, test)}, {sides(pixels, pixels)}"
         panels[title] = {
-            label: {name.upper(): Estimate(run[name]["accuracy"], run[name]["error"], _failure(run[name]), _bound(run, name))
+            label: {name.upper(): Estimate(run[name]["accuracy"], run[name]["error"], _failure(run[name]), _is_bound(run, name))
                     for name in reversed(READINGS)}
             for label, run in rows.items()
         }  # fmt: skip
     title = "CIFAR-10 by activation\nbars: a standard error; *: by Gauss-Hermite nodes"
-    if any(_bound(run, name) for run in runs for name in READINGS):
+    if any(_is_bound(run, name) for run in runs for name in READINGS):
         title += "\nhollow: the least or the largest penalty was chosen"
     return ranked_accuracies(panels, title)
 
 
-def _ranked(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:
+def _ranking(runs: Sequence[Run]) -> dict[tuple[str, int, int, int], dict[str, Run]]:
     """The last runs of every network and size by name, those with the best NTK first and those without one last."""
-    found: dict[tuple[str, int, int, int], dict[str, Run]] = {}
+    groups: dict[tuple[str, int, int, int], dict[str, Run]] = {}
     for run in runs:
         config = run["config"]
         size = config["network"], config["pixels"], config["train"], config["test"]
-        label, own = config["activation"] + ("" if config["nodes"] is None else "*"), found.setdefault(size, {})
+        label, own = config["activation"] + ("" if config["nodes"] is None else "*"), groups.setdefault(size, {})
         other = own[label]["config"] if label in own else config
         label += f", {config['dtype']}" * (other["dtype"] != config["dtype"])
         label += f", penalties from {min(config['penalties']):g}" * (other["penalties"] != config["penalties"])
         own[label] = run
     order = list(NETWORKS)
     return {
-        size: dict(sorted(found[size].items(), key=lambda item: -(item[1]["ntk"]["accuracy"] or 0)))
-        for size in sorted(found, key=lambda size: (size[1], order.index(size[0]), size[2:]))
+        size: dict(sorted(groups[size].items(), key=lambda item: -(item[1]["ntk"]["accuracy"] or 0)))
+        for size in sorted(groups, key=lambda size: (size[1], order.index(size[0]), size[2:]))
     }
 
 
-def _failure(found: dict[str, Any]) -> str:
-    """Why there is no accuracy, or nothing."""
-    if found["accuracy"] is not None:
+def _failure(result: dict[str, Any]) -> str:
+    """Why there is no accuracy; empty where there is one."""
+    if result["accuracy"] is not None:
         return ""
-    return "overflows" if found["varies"] is None else "constant"
+    return "overflows" if result["varies"] is None else "constant"
 
 
-def _spoken(run: Run, kernel: str) -> str:
+def _accuracy(run: Run, kernel: str) -> str:
     """An accuracy and its error; ≥ stands where the least or the largest penalty was chosen, and others might do better."""
-    found = run[kernel]
-    if failure := _failure(found):
+    result = run[kernel]
+    if failure := _failure(result):
         return failure
-    return f"{'≥ ' * _bound(run, kernel)}{100 * found['accuracy']:.1f} ± {100 * found['error']:.1f}"
+    return f"{'≥ ' * _is_bound(run, kernel)}{100 * result['accuracy']:.1f} ± {100 * result['error']:.1f}"
 
 
-def _bound(run: Run, kernel: str) -> bool:
+def _is_bound(run: Run, kernel: str) -> bool:
     """Whether the accuracy is a lower bound."""
     return run[kernel]["accuracy"] is not None and at_edge(run[kernel]["penalty"], run["config"]["penalties"])
 
@@ -254,19 +261,14 @@ def _share(varies: float | None) -> str:
     return "" if varies is None else f"{varies:.2g}"
 
 
-SHOWN = Study(
-    "activations",
-    "Figure 4: kernels of many activations on a part of CIFAR-10",
+CLAIM = (
     "The paper: the normalised Gaussian is best for every network, what is like ReLU does well, what is like a sigmoid badly; "
-    "Gauss-Hermite quadrature does as well as closed forms, except for the NTK of ReLU in FC1.",
-    draw,
-    table,
-    settings,
-    compute,
-    of_images=True,
-    options={
-        "train": "training images, for every network (1000 and 500; with --full 1000)",
-        "test": "test images (2000 and 1000; with --full 1000)",
-    },
+    "Gauss-Hermite quadrature does as well as closed forms, except for the NTK of ReLU in FC1."
 )
-run_command = partial(run_study, SHOWN)
+OPTIONS = {
+    "train": "training images, for every network (1000 and 500; with --full 1000)",
+    "test": "test images (2000 and 1000; with --full 1000)",
+}
+STUDY = ImageStudy(
+    "activations", EXPERIMENTS["activations"], CLAIM, draw, table, settings, compute, True, OPTIONS, check
+)

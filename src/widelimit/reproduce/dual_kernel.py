@@ -22,7 +22,9 @@ import numpy as np
 
 from ..activations import Activation, dual, named
 from ..activations.hermite import hermite
-from .study import Run, Study, run_study
+from . import EXPERIMENTS
+from .labels import differs
+from .study import Run, Study
 from .timing import timed
 
 ACTIVATIONS = "relu", "abs", "sin", "gaussian", "erf", "gelu"
@@ -62,13 +64,13 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
     with jax.enable_x64(True):
         exact = np.asarray(dual(act, norms[:, None], norms[None, :], cosines))
 
-    def measured(approximate: Callable[[int], np.ndarray], efforts: Sequence[int]) -> dict[str, list[float]]:
-        found, seconds = zip(*(timed(partial(approximate, effort)) for effort in efforts), strict=True)
-        errors = [float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)) for kernel in found]
+    def measure(approximate: Callable[[int], np.ndarray], efforts: Sequence[int]) -> dict[str, list[float]]:
+        kernels, seconds = zip(*(timed(partial(approximate, effort)) for effort in efforts), strict=True)
+        errors = [float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)) for kernel in kernels]
         return {"errors": errors, "seconds": list(seconds)}
 
-    series = {kind: measured(partial(by_series, kind, act, norms, cosines), config["degrees"]) for kind in SERIES}
-    return series | {"samples": measured(partial(by_samples, act, x, rng), config["samples"])}
+    series = {kind: measure(partial(by_series, kind, act, norms, cosines), config["degrees"]) for kind in SERIES}
+    return series | {"samples": measure(partial(by_samples, act, x, rng), config["samples"])}
 
 
 def by_series(kind: str, act: Activation, norms: np.ndarray, cosines: np.ndarray, degree: int) -> np.ndarray:
@@ -106,7 +108,7 @@ def fixed_coefficients(act: Activation, norms: np.ndarray, degree: int) -> np.nd
 
 
 def by_samples(act: Activation, x: np.ndarray, rng: np.random.Generator, samples: int) -> np.ndarray:
-    """The mean over random directions."""
+    """The kernel as a mean over random directions."""
     with jax.enable_x64(True):
         features = np.asarray(act.fn(jnp.asarray(x @ rng.normal(size=(x.shape[1], samples)))))
     return features @ features.T / samples
@@ -132,7 +134,7 @@ def draw(runs: Sequence[Run]) -> Any:
 
     panels: dict[tuple[str, str], dict[str, Curve]] = {}
     groups = _groups(runs)
-    several = len({count for *_, count in groups}) > 1
+    several = differs([str(count) for *_, count in groups])
     for (name, norms, count), own in groups.items():
         row = f"{count} inputs, norms {norms}" if several else f"norms {norms}"
         for kind in (*SERIES, "samples"):
@@ -147,23 +149,17 @@ def draw(runs: Sequence[Run]) -> Any:
 
 def _groups(runs: Sequence[Run]) -> dict[tuple[str, str, int], list[Run]]:
     """The trials of every activation, range of norms and number of inputs, in the paper's order."""
-    found: dict[tuple[str, str, int], list[Run]] = {}
+    groups: dict[tuple[str, str, int], list[Run]] = {}
     counts = sorted({run["config"]["rows"] for run in runs})
     for count, norms, name in product(counts, NORMS, ACTIVATIONS):
         place = name, norms, count
         own = [r for r in runs if (r["config"]["activation"], r["config"]["norms"], r["config"]["rows"]) == place]
-        found |= {place: own} if own else {}
-    return found
+        groups |= {place: own} if own else {}
+    return groups
 
 
-SHOWN = Study(
-    "dual-kernel",
-    "Figure 1: Hermite expansions and random samples of dual kernels",
+CLAIM = (
     "The paper: the error of the expansion falls exponentially for smooth activations and as a power of the degree for others, "
-    "and is below that of samples at equal time.",
-    draw,
-    table,
-    settings,
-    compute,
+    "and is below that of samples at equal time."
 )
-run_command = partial(run_study, SHOWN)
+STUDY = Study("dual-kernel", EXPERIMENTS["dual-kernel"], CLAIM, draw, table, settings, compute)

@@ -12,9 +12,8 @@ Theorem 5. The features of an image take time linear in its pixels; the exact ke
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -22,14 +21,19 @@ from scipy import optimize, stats
 
 from .. import nets
 from ..sketches import PolySketch, RandomWeights, Sketch
-from .study import Run, Study, run_study
-from .timing import exact_and_sketched
+from . import EXPERIMENTS
+from .labels import differs, sides
+from .study import Run, Study
+from .timing import exact_and_sketch_seconds
+
+if TYPE_CHECKING:
+    from .plots import Laws
 
 SKETCHES: dict[str, str | Sketch] = {"default": "auto", "PolySketch": PolySketch(8), "random weights": RandomWeights(0)}
 SCALES = {"relu": 2**0.5, "exp_normalized": 1.0}  # of weights, so that variances stay as they are
 NAMES = {"relu": "ReLU", "exp_normalized": "normalised Gaussian"}
 DIMENSION = 16  # numbers in a row
-SHOWN_AT = 16  # the statistical dimension that is drawn against m, and in the table
+DRAWN_DIMENSION = 16  # the statistical dimension that is drawn against m, and in the table
 ROOM = 32  # columns for each statistical dimension from which on exponents are fitted
 DEPTHS = 1, 2, 3  # activations
 SPECTRAL, TIMES = "spectral error", "time"
@@ -60,10 +64,10 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
-    """What one run finds."""
+    """Spectral errors, or the times of exact kernels and of features."""
     if config["part"] == SPECTRAL:
         return spectral_errors(config)
-    return exact_and_sketched(config, (config["side"], config["side"], 3))
+    return exact_and_sketch_seconds(config, (config["side"], config["side"], 3))
 
 
 def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
@@ -144,60 +148,72 @@ def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
 
 
 def _half_interval(error: Any, freedom: int) -> Any:
-    """Of 95 %, by Student's t."""
+    """Half of the 95 % interval by Student's t."""
     return stats.t.ppf(0.975, freedom) * error
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Every exponent with its 95 % interval, what was found at the largest size, and the C of e <= C sqrt(s / m) for each s."""
-    rows = []
-    for run in runs:
-        config = run["config"]
-        if config["part"] == SPECTRAL:
-            place = config["dimensions"].index(SHOWN_AT)
-            largest = float(np.mean(run["errors"], axis=0)[-1, place])
-            found = ", ".join(f"{c:.2g}" for c in constants(run).values())
-            for of, wanted, power, error in zip(("m", "s"), (-0.5, 0.5), *exponents(run), strict=True):
-                network = f"depth {config['depth']}, {config['rows']} rows"
-                rows.append(
-                    _row(SPECTRAL, config, network, config["sketch"], of, power, error, wanted)
-                    | {"where": f"m = {config['columns'][-1]}, s = {SHOWN_AT}", "value": largest, "C": found}
-                )
-    for name, wanted in (("seconds a pair", 2.0), ("seconds an image", 1.0)):
-        for own in _sizes(runs):
-            pixels = [run["config"]["side"] ** 2 for run in own]
-            fit = slope(pixels, [run[name] for run in own])
-            last = own[-1]["config"]
-            kind = "exact" if name == "seconds a pair" else f"default, {last['columns']} columns"
-            rows.append(
-                _row(name, last, f"Myrtle-5, {own[-1]['device']}", kind, "pixels", *fit, wanted)
-                | {"where": f"{last['side']} x {last['side']} pixels", "value": own[-1][name], "C": ""}
-            )
-    return rows
+    """Every exponent with its 95 % interval, the value at the largest size, and the C of e <= C sqrt(s / m) for each s."""
+    spectral = [row for run in runs if run["config"]["part"] == SPECTRAL for row in _spectral_rows(run)]
+    times = [
+        _row_of_times(name, theorem, group)
+        for name, theorem in (("seconds a pair", 2.0), ("seconds an image", 1.0))
+        for group in _groups_of_times(runs)
+    ]
+    return spectral + times
+
+
+def _spectral_rows(run: Run) -> list[dict[str, Any]]:
+    config = run["config"]
+    largest = float(np.mean(run["errors"], axis=0)[-1, config["dimensions"].index(DRAWN_DIMENSION)])
+    network = f"depth {config['depth']}, {label(config)}"
+    where = {
+        "where": f"m = {config['columns'][-1]}, s = {DRAWN_DIMENSION}", "value": largest,
+        "C": ", ".join(f"{c:.2g}" for c in constants(run).values()),
+    }  # fmt: skip
+    return [
+        _row(SPECTRAL, config, network, config["sketch"], base, power, error, theorem) | where
+        for base, theorem, power, error in zip(("m", "s"), (-0.5, 0.5), *exponents(run), strict=True)
+    ]
+
+
+def _row_of_times(name: str, theorem: float, group: Sequence[Run]) -> dict[str, Any]:
+    pixels = [run["config"]["side"] ** 2 for run in group]
+    power, error = slope(pixels, [run[name] for run in group])
+    last, config = group[-1], group[-1]["config"]
+    kind = "exact" if name == "seconds a pair" else f"default, {config['columns']} columns"
+    row = _row(name, config, f"Myrtle-5, {last['device']}", kind, "pixels", power, error, theorem)
+    return row | {"where": f"{sides(config['side'], config['side'])} pixels", "value": last[name], "C": ""}
 
 
 def _row(
-    quantity: str, config: dict[str, Any], network: str, kind: str, of: str, power: float, error: float, wanted: float
+    quantity: str,
+    config: dict[str, Any],
+    network: str,
+    kind: str,
+    base: str,
+    power: float,
+    error: float,
+    theorem: float,
 ) -> dict[str, Any]:
     return {
         "of": quantity, "activation": NAMES[config["activation"]], "network": network, "kernel": config["kernel"],
-        "sketch": kind, "power of": of, "exponent": float(power), "95 %, ±": float(error), "theorem": wanted,
+        "sketch": kind, "power of": base, "exponent": float(power), "95 %, ±": float(error), "theorem": theorem,
     }  # fmt: skip
 
 
-def _size(config: dict[str, Any], runs: Sequence[Run]) -> str:
-    """The number of rows, where runs of several are shown."""
-    several = len({run["config"]["rows"] for run in runs}) > 1
-    return f", {config['rows']} rows" if several else ""
+def label(config: dict[str, Any]) -> str:
+    """The number of rows."""
+    return f"{config['rows']} rows"
 
 
-def _sizes(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs of times, those of one number of columns and device together, by pixels."""
-    found: dict[Any, list[Run]] = {}
+def _groups_of_times(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of times by pixels, a list for each number of columns and device."""
+    groups: dict[tuple[int, str], list[Run]] = {}
     for run in runs:
         if run["config"]["part"] == TIMES:
-            found.setdefault((run["config"]["columns"], run["device"]), []).append(run)
-    return [sorted(own, key=lambda run: run["config"]["side"]) for own in found.values()]
+            groups.setdefault((run["config"]["columns"], run["device"]), []).append(run)
+    return [sorted(group, key=lambda run: run["config"]["side"]) for group in groups.values()]
 
 
 def draw(runs: Sequence[Run]) -> Any:
@@ -205,47 +221,49 @@ def draw(runs: Sequence[Run]) -> Any:
     from .plots import Curve, Laws, power_laws
 
     spectral = [run for run in runs if run["config"]["part"] == SPECTRAL]
-    rows: dict[tuple[str, ...], dict[int, Laws]] = {}
+    several = differs([label(run["config"]) for run in spectral])
+    by_size: dict[str, list[Run]] = {}
+    for run in spectral:
+        by_size.setdefault(f", {label(run['config'])}" if several else "", []).append(run)
+    rows: dict[tuple[str, str], dict[int, Laws]] = {}
     for run in spectral:
         config = run["config"]
-        of = NAMES[config["activation"]], config["kernel"].upper() + _size(config, spectral)
-        title = f"{of[0]}, depth {config['depth']}, {of[1]}"
-        empty = Laws(title, "columns m", f"ε where s = {SHOWN_AT}", [], {"m^(-1/2)": -0.5})
-        panel = rows.setdefault(of, {}).setdefault(config["depth"], empty)
-        errors = np.array(run["errors"])[:, :, config["dimensions"].index(SHOWN_AT)]
+        kernel = config["kernel"].upper() + (f", {label(config)}" if several else "")
+        title = f"{NAMES[config['activation']]}, depth {config['depth']}, {kernel}"
+        empty = Laws(title, "columns m", f"ε where s = {DRAWN_DIMENSION}", [], {"m^(-1/2)": -0.5})
+        panel = rows.setdefault((config["activation"], kernel), {}).setdefault(config["depth"], empty)
+        errors = np.array(run["errors"])[:, :, config["dimensions"].index(DRAWN_DIMENSION)]
         panel.curves.append((config["sketch"], Curve(np.array(config["columns"]), errors)))
     last = []
-    for kind, size in product(SKETCHES, dict.fromkeys(_size(run["config"], spectral) for run in spectral)):
+    for kind, (size, own) in product(SKETCHES, by_size.items()):
         curves = [
             (f"s = {s}", Curve(s / np.array(run["config"]["columns"]), np.array(run["errors"])[:, :, i]))
-            for run in spectral
-            if (run["config"]["sketch"], _size(run["config"], spectral)) == (kind, size)
+            for run in own
+            if run["config"]["sketch"] == kind
             for i, s in enumerate(run["config"]["dimensions"])
         ]
         last += [Laws(f"{kind}: every kernel{size}", "s / m", "ε", curves, {"(s / m)^(1/2)": 0.5})] if curves else []
-    for own in _sizes(runs):
-        pixels = np.array([run["config"]["side"] ** 2 for run in own])
-        curves = [
-            (label, Curve(pixels, np.array([[run[name] for run in own]])))
-            for label, name in (("exact, a pair", "seconds a pair"), ("features, an image", "seconds an image"))
-        ]
-        guides = {"pixels^2": 2.0, "pixels": 1.0}
-        title = f"Myrtle-5, {own[0]['config']['columns']} columns, {own[0]['device']}"
-        last.append(Laws(title, "pixels", "seconds", curves, guides))
+    last += [_laws_of_times(group) for group in _groups_of_times(runs)]
     return power_laws(
         [*(list(row.values()) for row in rows.values()), last],
         "Error of features against their number and the statistical dimension s, and time against pixels",
     )
 
 
-SHOWN = Study(
-    "embedding",
-    "Theorems 4 and 5: how many features a kernel needs, and their time for images",
+def _laws_of_times(group: Sequence[Run]) -> "Laws":
+    from .plots import Curve, Laws
+
+    pixels = np.array([run["config"]["side"] ** 2 for run in group])
+    curves = [
+        (legend, Curve(pixels, np.array([[run[name] for run in group]])))
+        for legend, name in (("exact, a pair", "seconds a pair"), ("features, an image", "seconds an image"))
+    ]
+    title = f"Myrtle-5, {group[0]['config']['columns']} columns, {group[0]['device']}"
+    return Laws(title, "pixels", "seconds", curves, {"pixels^2": 2.0, "pixels": 1.0})
+
+
+CLAIM = (
     "The paper: m ~ s / ε² columns keep the spectrum of K + λ within 1 ± ε, s being the statistical dimension of K; features "
-    "of images take time linear in the pixels, exact kernels quadratic.",
-    draw,
-    table,
-    settings,
-    compute,
+    "of images take time linear in the pixels, exact kernels quadratic."
 )
-run_command = partial(run_study, SHOWN)
+STUDY = Study("embedding", EXPERIMENTS["embedding"], CLAIM, draw, table, settings, compute)

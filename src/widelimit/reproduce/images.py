@@ -9,8 +9,10 @@ image, which makes their products invariant.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from math import prod
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..datasets import Images
+from ..estimators.images import normalise_rows, whitening_matrix
 from ..execution.executors import Pipeline, execute
 from ..execution.grid import Grid, ranges
 from ..execution.sinks import DeviceRows, Sum
@@ -28,39 +31,48 @@ from ..network import Network
 from ..numerics import product_precision
 from ..numerics.device import on_accelerator
 
+REGULARIZATION = 0.1  # of the whitening, the paper's
 _BLOCK = 4096  # images at a time
 _ROWS = 16  # of a kernel at a time
 _SAMPLE = 1024  # images that choose channels
 _ITERATIONS = 4
+T = TypeVar("T")
 
 
-def latest(fn: Callable) -> Callable:
-    """fn that keeps its latest result for calls with the same data and numbers: most runs take those of the one before."""
-    kept: list[Any] = []
+def latest(fn: Callable[..., T]) -> Callable[..., T]:
+    """Keep the latest result of fn for calls with the same data and numbers: most runs take those of the run before."""
+    kept: list[tuple[tuple[Any, ...], T]] = []
 
     @wraps(fn)
-    def call(*given: Any) -> Any:
-        same = kept and all(
-            a is b or (isinstance(a, int | float) and a == b) for a, b in zip(given, kept[0], strict=True)
-        )
-        if not same:
-            kept[:] = given, fn(*given)
-        return kept[1]
+    def call(*arguments: Any) -> T:
+        if not kept or not all(map(_is_same, arguments, kept[0][0])):
+            kept[:] = [(arguments, fn(*arguments))]
+        return kept[0][1]
 
     return call
 
 
+def _is_same(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, int | float) and bool(a == b))
+
+
 def check_enough(data: Images, train: int, test: int) -> None:
     """Refuse to take more images than there are."""
-    for what, asked, there in (("train", train, len(data.x_train)), ("test", test, len(data.x_test))):
-        if asked > there:
+    for use, count, available in (("train", train, len(data.x_train)), ("test", test, len(data.x_test))):
+        if count > available:
             raise ValueError(
-                f"{asked} images to {what} are asked for, and the data has {there}. Give all of CIFAR-10, or less to {what}."
+                f"{count} images to {use} are asked for, and the data has {available}. Give all of CIFAR-10, or less to {use}."
             )
 
 
-def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
-    """Square images with fewer pixels a side, each the mean of a square of pixels."""
+def first_images(data: Images, train: int, test: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first images of the training set, then those of the test set, and their labels."""
+    images = np.concatenate([data.x_train[:train], data.x_test[:test]])
+    return images, np.concatenate([data.y_train[:train], data.y_test[:test]])
+
+
+def average(x: np.ndarray, pixels: int) -> np.ndarray:
+    """Square images with `pixels` pixels a side, each the mean of a square of the pixels of x."""
     n, side, _, channels = x.shape
     if side % pixels:
         raise ValueError(
@@ -71,57 +83,58 @@ def averaged(x: np.ndarray, pixels: int) -> np.ndarray:
     return x.reshape(n, pixels, side // pixels, pixels, side // pixels, channels).mean((2, 4), dtype=np.float32)
 
 
-def whitened(fitted: np.ndarray, x: np.ndarray, regularization: float) -> Array:
-    """Images x, float32: each less its mean and of length 1, then whitened by what the images `fitted` have in common.
+def whiten(fitted: np.ndarray, x: np.ndarray, regularization: float = REGULARIZATION) -> Array:
+    """Images x, float32: each less its mean and of length 1, then whitened by the second moments of the images `fitted`.
 
-    As `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more images
-    than there are numbers in each: directions that few images lack are blown up in all others.
+    The same as `estimators.ImageNormalizer` and `ZCA(regularization, center=False)`, in float64 on the device. Fit many more
+    images than there are numbers in each: directions that few images lack are blown up in all others.
     """
+    one_by_one = Pipeline(ahead=0)
     with jax.enable_x64(True):
-        sums, one_by_one = Grid.of_rows(len(fitted), _BLOCK), Pipeline(ahead=0)
-        total: Any = execute(_moment, sums, [ArraySource(fitted)], Sum(), one_by_one)
-        moment = total / len(fitted)
-        whitening = _inverse_root(moment, regularization)
-        sink: DeviceRows[Array] = DeviceRows(len(x))
-        white = partial(_whiten, whitening)
-        return execute(white, Grid.of_rows(len(x), _BLOCK), [ArraySource(x)], sink, one_by_one)
+        grid = Grid.of_rows(len(fitted), _BLOCK)
+        moment = execute(_moment, grid, [ArraySource(_flat(fitted))], Sum[Any](), one_by_one) / len(fitted)
+        whitening = _whitening(moment, regularization)
+        sink, grid = DeviceRows[Array](len(x)), Grid.of_rows(len(x), _BLOCK)
+        white = execute(lambda rows: _multiply(rows, whitening), grid, [ArraySource(_flat(x))], sink, one_by_one)
+    return white.reshape(x.shape)
+
+
+def _flat(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, prod(x.shape[1:]))
+
+
+def _moment(rows: np.ndarray) -> Any:
+    """The sum of products of the normalised rows."""
+    if on_accelerator():
+        return _moment_on_device(rows)
+    x = np.asarray(_normalise(rows))  # BLAS multiplies an array by itself at half the cost
+    return x.T @ x
+
+
+_normalise = jax.jit(lambda rows: normalise_rows(rows))
 
 
 @jax.jit
-def _normalised(block: Array) -> Array:
-    x = block.reshape(len(block), -1).astype(jnp.float64)
-    x = x - x.mean(1, keepdims=True)
-    length = jnp.linalg.norm(x, axis=1, keepdims=True)
-    return jnp.where(length > 1e-9, x / jnp.where(length > 1e-9, length, 1), 0)  # constant images become zero
-
-
-def _moment(block: np.ndarray) -> Any:
-    part = _normalised(block)
-    if not on_accelerator():  # BLAS multiplies an array by itself at half the cost
-        x = np.asarray(part)
-        return x.T @ x
-    return _product(part)
-
-
-_product = jax.jit(lambda part: part.T @ part)
+def _moment_on_device(rows: Array) -> Array:
+    x = normalise_rows(rows)
+    return x.T @ x
 
 
 @jax.jit
-def _whiten(whitening: Array, block: np.ndarray) -> Array:
-    return (_normalised(block) @ whitening).astype(jnp.float32).reshape(block.shape)
+def _multiply(rows: Array, whitening: Array) -> Array:
+    return (normalise_rows(rows) @ whitening).astype(jnp.float32)
 
 
 @jax.jit
-def _inverse_root(moment: Array, regularization: float) -> Array:
+def _whitening(moment: Array, regularization: float) -> Array:
     values, vectors = jnp.linalg.eigh(moment)
-    values = jnp.maximum(values, 0)
-    return (vectors / jnp.sqrt(values + regularization * values.mean())) @ vectors.T
+    return whitening_matrix(values, vectors, regularization)
 
 
-class Made(NamedTuple):
+class ImageFeatures(NamedTuple):
     """Features of all images, and seconds of compiling and of computing.
 
-    Where pixels have them, `of_mirror` gives those of the mirror images, without computing any anew.
+    Of features of pixels, `of_mirror` makes those of the mirror images without computing any anew.
     """
 
     features: Array
@@ -140,7 +153,7 @@ class Basis(NamedTuple):
 def features_of(
     phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False,
     channels: int | None = None,
-) -> Made:  # fmt: skip
+) -> ImageFeatures:  # fmt: skip
     """The features of all images, in the dtype `kept`; with `flips`, of a kernel that mirror images share.
 
     Rows of features, (n, columns), are means over the image and its mirror image. Pixels have theirs side by side, which
@@ -148,30 +161,31 @@ def features_of(
     channels, sees their products. With `channels` they are turned into so many, which hold most of their products.
     """
     size = min(len(x), phi.batch_size() if batch is None else batch)
-    began = time.perf_counter()
+    start = time.perf_counter()
     shape = jax.eval_shape(partial(_batch_of, flips=flips), phi, x[:size]).shape[1:]
-    basis = None
-    if len(shape) == 3 and channels is not None and channels < shape[-1]:
-        basis = _principal(phi, x, size, flips, channels)
-    of_mirror = _of_mirror(basis) if flips and len(shape) == 3 else None
+    of_pixels, basis = len(shape) == 3, None
+    if of_pixels and channels is not None and channels < shape[-1]:
+        basis = _principal_basis(phi, x, size, flips, channels)
 
     def program(rows: Slab[Array]) -> Array:
-        features = _batch(phi, rows, size, flips, basis, kept)
-        return jax.block_until_ready(features) if progress else features  # a bar shows what is done, not what is begun
+        part = _program(phi, rows, size, flips, kept, basis)
+        return part.block_until_ready() if progress else part
 
-    grid, source = Grid.of_rows(len(x), size), DeviceSource(x)
-    sink: DeviceRows[Array] = DeviceRows(len(x))
-    execute(program, grid.part(0, len(grid)), [source], sink, Pipeline()).block_until_ready()
-    ready = time.perf_counter()
-    found = execute(program, grid, [source], sink, Pipeline(), "features" if progress else None).block_until_ready()
-    return Made(found, of_mirror, ready - began, time.perf_counter() - ready)
+    grid, sources, sink = Grid.of_rows(len(x), size), [DeviceSource(x)], DeviceRows[Array](len(x))
+    one_by_one = Pipeline(ahead=0)
+    execute(program, replace(grid, blocks=grid.blocks[:1]), sources, sink, one_by_one).block_until_ready()
+    compiled = time.perf_counter()
+    features = execute(program, grid, sources, sink, one_by_one, "features" if progress else None).block_until_ready()
+    of_mirror = _of_mirror(basis) if flips and of_pixels else None
+    return ImageFeatures(features, of_mirror, compiled - start, time.perf_counter() - compiled)
 
 
 @partial(jax.jit, static_argnames=("size", "flips", "kept"))
-def _batch(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, basis: Basis | None, kept: str) -> Array:
-    """The features of a batch of images."""
-    images = cut(rows, size)
-    part = _batch_of(phi, images, flips)
+def _program(
+    phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, kept: str, basis: Basis | None
+) -> Array:
+    """The features of a batch, in the dtype in which they are kept."""
+    part = _batch_of(phi, cut(rows, size), flips)
     if basis is not None:
         columns, channels = basis.directions.shape
         part = _times(part, basis.directions) * (channels / columns) ** 0.5
@@ -180,11 +194,11 @@ def _batch(phi: FeatureMap, rows: Array | Slab[Array], size: int, flips: bool, b
 
 def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
     own = phi(x)
-    other = phi(mirrored(x)) if flips else None
+    other = phi(mirror(x)) if flips else None
     if own.ndim == 2:
         return own if other is None else (own.astype(jnp.float32) + other.astype(jnp.float32)) / 2
     # side by side, columns are twice as many and products half the sum: the same factor
-    return phi.columns**0.5 * (own if other is None else jnp.concatenate([own, mirrored(other)], axis=-1))
+    return phi.columns**0.5 * (own if other is None else jnp.concatenate([own, mirror(other)], axis=-1))
 
 
 def _times(x: Array, matrix: Array) -> Array:
@@ -193,39 +207,40 @@ def _times(x: Array, matrix: Array) -> Array:
     return jnp.matmul(x, matrix.astype(x.dtype), precision=precision, preferred_element_type=jnp.float32)
 
 
-def _principal(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
-    """Nearly the directions that hold most of the features of some images.
+def _principal_basis(phi: FeatureMap, x: Array, size: int, flips: bool, channels: int) -> Basis:
+    """Nearly the directions in which the features of some images are largest.
 
-    On the host: a GPU would take longer to compile these steps than the host takes for all of them.
+    Computed on the host: a GPU would take longer to compile these steps than the host takes for all of them.
     """
-    last_start = min(max(_SAMPLE, size), len(x)) - size
-    moment = np.asarray(sum(_pixel_moment(phi, x[i : i + size], flips) for i in range(0, last_start + 1, size)))
+    sample = ranges(min(max(_SAMPLE, size), len(x)), size)
+    batches = [rows for rows in sample if rows.stop - rows.start == size]  # of one shape, for one program
+    moment = np.asarray(sum(_pixel_moment(phi, x[rows], flips) for rows in batches))
     rng = np.random.default_rng(0)  # where iterations start, and how channels are mixed: any will do
     if flips:
         directions, signs = _even_and_odd(moment, channels, rng)
     else:
-        directions, signs = _turned(_largest(moment, channels, rng)[0], rng), np.ones(channels)
+        directions, signs = _turn(_largest(moment, channels, rng)[0], rng), np.ones(channels)
     return Basis(jnp.asarray(directions), jnp.asarray(signs, jnp.float32))
 
 
 def _even_and_odd(moment: np.ndarray, channels: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The largest directions that a mirror image keeps, or turns into their opposite, and these signs.
+    """The largest directions that a mirror image keeps (even) or turns into their opposite (odd), and these signs.
 
-    It exchanges the halves of columns (and the pixels), so sums of the two halves stay and differences change sign. So
-    nothing is rounded when features become those of the mirror image, and the kernel of both stays positive.
+    A mirror image exchanges the halves of columns (and the pixels), so sums of the two halves stay and differences change
+    sign. So nothing is rounded when features become those of the mirror image, and the kernel of both stays positive.
     """
     half = len(moment) // 2
     own, other = (moment[:half, :half] + moment[half:, half:]) / 2, (moment[:half, half:] + moment[half:, :half]) / 2
     even, odd = (_largest(own + sign * other, min(channels, half), rng) for sign in (1, -1))
     order = np.argsort(-np.concatenate([even[1], odd[1]]), kind="stable")[:channels]
     count = int(np.sum(order < len(even[1])))
-    parts = (_turned(even[0][:, :count], rng), 1), (_turned(odd[0][:, : channels - count], rng), -1)
+    parts = (_turn(even[0][:, :count], rng), 1), (_turn(odd[0][:, : channels - count], rng), -1)
     directions = [np.concatenate([part, sign * part]) / np.float32(2**0.5) for part, sign in parts]
     return np.concatenate(directions, axis=1), np.where(np.arange(channels) < count, 1.0, -1.0)
 
 
 def _largest(moment: np.ndarray, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Nearly the eigenvectors of the largest eigenvalues, and these, falling: by subspace iteration."""
+    """Approximate eigenvectors of the largest eigenvalues, and these in falling order, by subspace iteration."""
     basis = rng.normal(size=(len(moment), count)).astype(np.float32)
     for _ in range(_ITERATIONS):
         basis = np.linalg.qr(moment @ basis)[0]
@@ -233,8 +248,8 @@ def _largest(moment: np.ndarray, count: int, rng: np.random.Generator) -> tuple[
     return basis @ vectors[:, ::-1], values[::-1]
 
 
-def _turned(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Turned at random: what all images share would otherwise sit in one channel, of which bfloat16 keeps few digits."""
+def _turn(directions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Turn directions at random: one of all that images share would be rounded most by bfloat16."""
     count = directions.shape[1]
     return directions @ np.linalg.qr(rng.normal(size=(count, count)))[0].astype(np.float32)
 
@@ -246,22 +261,22 @@ def _pixel_moment(phi: FeatureMap, x: Array, flips: bool) -> Array:
     return _times(part.T, part)
 
 
-def mirrored(x: Array) -> Array:
-    """Left and right exchanged."""
+def mirror(x: Array) -> Array:
+    """Exchange left and right."""
     return jnp.flip(x, axis=2)
 
 
-def _swapped(x: Array) -> Array:
-    """The two halves of columns exchanged."""
+def _swap_halves(x: Array) -> Array:
+    """Exchange the two halves of columns."""
     half = x.shape[-1] // 2
     return jnp.concatenate([x[..., half:], x[..., :half]], axis=-1)
 
 
 def _of_mirror(basis: Basis | None) -> Callable[[Array], Array]:
-    """What makes the features of an image those of its mirror image."""
+    """The map from features of images to those of their mirror images."""
     if basis is None:
-        return lambda features: mirrored(_swapped(features))
-    return lambda features: mirrored(features * basis.signs.astype(features.dtype))
+        return lambda features: mirror(_swap_halves(features))
+    return lambda features: mirror(features * basis.signs.astype(features.dtype))
 
 
 def rows_of_kernel(
@@ -273,18 +288,18 @@ def rows_of_kernel(
     With `of_mirror`, of `features_of`, it is (K(x, y) + K(x, mirror y)) / 2, the second part of which is symmetric too.
     """
     first, rest = features[:columns], features[columns:]
-    found = np.empty((len(features), columns), np.float32)
-    tail.kernel(first, get="nngp", progress=progress, out=found[:columns])
-    tail.kernel(rest, first, get="nngp", progress=progress, out=found[columns:])
+    kernels = np.empty((len(features), columns), np.float32)
+    tail.kernel(first, get="nngp", progress=progress, out=kernels[:columns])
+    tail.kernel(rest, first, get="nngp", progress=progress, out=kernels[columns:])
     if of_mirror is None:
-        return found
+        return kernels
     mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
-    for part, of_part, symmetric in ((found[:columns], first, True), (found[columns:], rest, False)):
+    for part, of_part, symmetric in ((kernels[:columns], first, True), (kernels[columns:], rest, False)):
         other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
-        for few in ranges(len(part), _ROWS):  # which stay near the processor between the two steps
+        for few in ranges(len(part), _ROWS):  # few rows at a time stay near the processor between the two steps
             part[few] += other[few]
             part[few] /= 2
-    return found
+    return kernels
 
 
 def seconds_since(began: float, *arrays: Any) -> float:

@@ -28,8 +28,10 @@ from ..activations.hermite import radial, series
 from ..activations.quadrature import sectors
 from ..network import Network
 from ..numerics import safe_sqrt
+from . import EXPERIMENTS
 from .dual_kernel import ACTIVATIONS
-from .study import Run, Study, run_study
+from .labels import differs, sides
+from .study import Run, Study
 from .timing import timed
 
 NODES = 2, 4, 8, 16, 32, 64
@@ -58,25 +60,27 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
-    """Errors and seconds of every number of nodes, and of ours."""
+    """Errors and seconds of every number of nodes, rays or degrees, and of what `Elementwise` chooses."""
     act, build = named(config["activation"]), NETWORKS[config["network"]]
     x = np.random.default_rng(config["seed"]).normal(size=(config["inputs"], *config["shape"]))
     exact = build(act).kernel(x, get="nngp")
 
-    def measured(net: Network) -> dict[str, float]:
-        found, seconds = timed(lambda: net.kernel(x, get="nngp"))
-        return {"error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)), "seconds": seconds}
+    def measure(net: Network) -> dict[str, float]:
+        kernel, seconds = timed(lambda: net.kernel(x, get="nngp"))
+        return {"error": float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)), "seconds": seconds}
 
     kinked = config["activation"] in KINKED
     rules = {THEIRS: square_of_nodes, OURS: sectors_of_rays if kinked else series_of_degree}
     by_q = {
-        name: [measured(build(by_rule(partial(rule, act.fn, nodes)))) for nodes in config["nodes"]]
+        name: [measure(build(by_rule(partial(rule, act.fn, nodes)))) for nodes in config["nodes"]]
         for name, rule in rules.items()
     }
-    chosen = measured(build(Elementwise(act.fn, kinks=(0.0,) if kinked else ())))
-    return {name: {of: [one[of] for one in found] for of in ("error", "seconds")} for name, found in by_q.items()} | {
-        CHOSEN: chosen
+    by_itself = measure(build(Elementwise(act.fn, kinks=(0.0,) if kinked else ())))
+    columns = {
+        name: {key: [result[key] for result in results] for key in ("error", "seconds")}
+        for name, results in by_q.items()
     }
+    return columns | {CHOSEN: by_itself}
 
 
 def by_rule(rule: Callable[[Array, Array, Array], Array]) -> FromDual:
@@ -107,22 +111,22 @@ def square_of_nodes(fn: Callable[[Array], Array], nodes: int, a: Array, b: Array
 
 
 def sectors_of_rays(fn: Callable[[Array], Array], nodes: int, a: Array, b: Array, c: Array) -> Array:
-    """The same by so many rays in every sector, drawn towards its ends as `Elementwise` draws its 64."""
+    """E[f(u) f(v)] by so many rays in every sector, drawn towards its ends as `Elementwise` draws its 64."""
     a, b, c = jnp.broadcast_arrays(a, b, c)
     return sectors(fn, fn, (), a, b, c, nodes=nodes, power=3)
 
 
 def series_of_degree(fn: Callable[[Array], Array], degree: int, a: Array, b: Array, c: Array) -> Array:
-    """The same by the Hermite series at radii a and b up to a degree."""
+    """E[f(u) f(v)] by the Hermite series at radii a and b up to a degree."""
     return series(radial(fn, a, degree), radial(fn, b, degree), c)
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Errors with some numbers of nodes, and of what is chosen, with seconds."""
+    """Errors for some numbers of nodes and for what `Elementwise` chooses, with seconds."""
     rows = []
     for run in runs:
         config = run["config"]
-        row = {"network": config["network"], "inputs": _spoken(run), "activation": config["activation"]}
+        row = {"network": config["network"], "inputs": label(run), "activation": config["activation"]}
         places = {q: config["nodes"].index(q) for q in (4, 16, 64)}
         for name in (THEIRS, OURS):
             row |= {f"{name}, q = {q}": run[name]["error"][place] for q, place in places.items()}
@@ -133,15 +137,15 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def draw(runs: Sequence[Run]) -> Any:
-    """Errors by the number of nodes, a panel for each network and activation; of what is chosen as a line across."""
+    """Errors by the number of nodes, a panel for each network and activation; what `Elementwise` chooses is a line across."""
     from .plots import Curve, error_curves
 
     panels = {}
-    several = len({_spoken(run) for run in runs}) > len({run["config"]["network"] for run in runs})
+    several = any(differs([label(run) for run in runs if run["config"]["network"] == name]) for name in NETWORKS)
     for run in runs:
         config = run["config"]
         nodes = np.array(config["nodes"])
-        row = f"{config['network']}{f', {_spoken(run)}' if several else ''}, by q"
+        row = f"{config['network']}{f', {label(run)}' if several else ''}, by q"
         curves = {name: Curve(nodes, np.array([run[name]["error"]])) for name in (THEIRS, OURS)}
         panels[row, config["activation"]] = curves | {
             CHOSEN: Curve(nodes[[0, -1]], np.full((1, 2), run[CHOSEN]["error"]))
@@ -152,18 +156,12 @@ def draw(runs: Sequence[Run]) -> Any:
     )
 
 
-def _spoken(run: Run) -> str:
-    config = run["config"]
-    return f"{config['inputs']} of {' x '.join(map(str, config['shape']))}"
+def label(run: Run) -> str:
+    """The number of inputs and their shape."""
+    return f"{run['config']['inputs']} of {sides(*run['config']['shape'])}"
 
 
-SHOWN = Study(
-    "quadrature",
-    "Figure 3: dual kernels by quadrature",
-    "The paper: with more nodes the error falls exponentially for smooth activations, and as a power for ReLU and Abs.",
-    draw,
-    table,
-    settings,
-    compute,
+CLAIM = (
+    "The paper: with more nodes the error falls exponentially for smooth activations, and as a power for ReLU and Abs."
 )
-run_command = partial(run_study, SHOWN)
+STUDY = Study("quadrature", EXPERIMENTS["quadrature"], CLAIM, draw, table, settings, compute)

@@ -1,20 +1,19 @@
 """One page of all results: `widelimit report FILE... --out report.html`, which needs nothing beside it.
 
-Each experiment has what the paper says, and for each device a table, a figure, and what machines and versions its runs are of.
+Each experiment has the claim of the paper, and for each device a table, a figure, and the machines and versions of its runs.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib import import_module
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from . import EXPERIMENTS
+from . import EXPERIMENTS, load_study
 from .results import read_runs
-from .study import Run, Shown, cell, complete
+from .study import Run, Study, cell, complete
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 84rem; margin: 0 auto; padding: 1rem; }
@@ -27,11 +26,11 @@ svg { max-width: 100%; min-width: 44rem; height: auto; margin-top: 1rem; } .of {
 """
 
 
-def gathered(files: Sequence[Path]) -> tuple[dict[str, list[Run]], Counter[str]]:
-    """The runs of every experiment, each once, and how many there are of what else."""
+def gather(files: Sequence[Path]) -> tuple[dict[str, list[Run]], Counter[str]]:
+    """The runs of every experiment in the files, each once, and the number of runs of others."""
     runs = list({run["digest"]: run for file in files for run in _read(file)}.values())
-    found = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
-    known = {name: own for name, own in found.items() if own}
+    by_name = {name: [run for run in runs if run["experiment"] == name] for name in EXPERIMENTS}
+    known = {name: own for name, own in by_name.items() if own}
     if not known:
         raise ValueError(
             f"There is no result of {', '.join(EXPERIMENTS)} in the files. Run `widelimit reproduce NAME` first."
@@ -43,9 +42,9 @@ def page(known: Mapping[str, Sequence[Run]]) -> str:
     """The page as HTML, of the runs of every experiment."""
     sections = []
     for name, own in known.items():
-        shown = import_module(f".{name.replace('-', '_')}", __package__).SHOWN
-        with complete(shown, own):
-            sections.append(_section(shown, own))
+        study = load_study(name)
+        with complete(study, own):
+            sections.append(_section(study, own))
     title = "Fast neural kernel embeddings, reproduced by widelimit"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -64,28 +63,28 @@ def _read(file: Path) -> list[Run]:
     return read_runs(file)
 
 
-def _section(shown: Shown, runs: Sequence[Run]) -> str:
-    """What the paper says, and for each device a table and a figure: runs of two are no trials or seeds of each other."""
+def _section(study: Study, runs: Sequence[Run]) -> str:
+    """The paper's claim, and a table and a figure for each device, since runs on two devices are not repetitions."""
     devices = list(dict.fromkeys(run["device"] for run in runs))
-    found = []
+    parts = []
     for device in devices:
         own = [run for run in runs if run["device"] == device]
-        drawn = StringIO()
-        shown.draw(own).savefig(drawn, format="svg")
-        picture = drawn.getvalue()
+        file = StringIO()
+        study.draw(own).savefig(file, format="svg")
+        picture = file.getvalue()
         heading = f"<h3>On {escape(device)}</h3>\n" if len(devices) > 1 else ""
-        found.append(
-            f"{heading}{_table(shown.table(own))}\n<div class='wide'>{picture[picture.index('<svg') :]}</div>\n"
+        parts.append(
+            f"{heading}{_table(study.table(own))}\n<div class='wide'>{picture[picture.index('<svg') :]}</div>\n"
             f"<p class='of'>{escape(_origin(own))}</p>\n"
         )
     return (
-        f"<h2 id='{shown.name}'>{escape(shown.title)}</h2>\n<p>{escape(shown.claim)}</p>\n"
-        f"<p class='of'>By <code>widelimit reproduce {shown.name}</code>.</p>\n{''.join(found)}"
+        f"<h2 id='{study.name}'>{escape(study.title)}</h2>\n<p>{escape(study.claim)}</p>\n"
+        f"<p class='of'>By <code>widelimit reproduce {study.name}</code>.</p>\n{''.join(parts)}"
     )
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:
-    """Texts to the left, numbers to the right; a first cell stands once for all rows that follow with the same."""
+    """Text to the left, numbers to the right; equal first cells of following rows are one."""
     numeric = {name: all(isinstance(row[name], int | float) or row[name] == "" for row in rows) for name in rows[0]}
     kinds = {name: " class='n'" if numeric[name] else "" for name in rows[0]}
     head = "".join(f"<th{kinds[name]}>{escape(name)}</th>" for name in rows[0])
@@ -100,7 +99,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _origin(runs: Sequence[Run]) -> str:
-    """What machines and versions the runs are of."""
+    """The machines and versions of the runs."""
     return f"{len(runs)} runs on {'; and on '.join(sorted({_machine(run) for run in runs}))}."
 
 

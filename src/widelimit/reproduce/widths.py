@@ -7,7 +7,6 @@ pixels.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -16,9 +15,11 @@ import numpy as np
 from ..activations import Activation, ExpNormalized, named
 from ..datasets import Images
 from ..regression.device import at_edge
-from .cifar10 import GAUSSIAN, ON_TEST, Config, prepared, run_once
-from .images import averaged, latest
-from .study import Run, Study, run_study
+from . import EXPERIMENTS
+from .images import average, latest
+from .labels import image_counts, sides
+from .myrtle import GAUSSIAN, ON_TEST, Config, prepare, run_once
+from .study import ImageStudy, Run
 
 SERIES = ("relu", 1.0), ("abrelu", 1.0), (GAUSSIAN, 1.0), (GAUSSIAN, 0.5)  # activations, and scales of the Gaussian
 SIDE = 32  # pixels along a side of CIFAR-10's images
@@ -46,20 +47,20 @@ def compute(config: dict[str, Any], data: Images) -> dict[str, Any]:
     """The accuracy and seconds of every number of features."""
     rest = {name: config[name] for name in ("activation", "scale", "kernel", "train", "test", "dtype")}
     features, penalties = tuple(config["features"]), tuple(config["penalties"])
-    asked = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest)
-    x, y, preprocessing = prepared(asked, _smaller(data, config["pixels"]))
-    found = [run_once(run, x, y, preprocessing) for run in asked.runs()]
+    every = Config(features=features, penalties=penalties, seeds=(config["seed"],), **rest)
+    x, y, preprocessing = prepare(every, _smaller(data, config["pixels"]))
+    results = [run_once(one, x, y, preprocessing) for one in every.runs()]
     return {
-        "accuracies": [run["accuracy"] for run in found],
-        ON_TEST: [run[ON_TEST]["accuracy"] for run in found],
-        "penalties": [run["penalty"] for run in found],
-        "seconds": [run["seconds"] for run in found],
+        "accuracies": [result["accuracy"] for result in results],
+        ON_TEST: [result[ON_TEST]["accuracy"] for result in results],
+        "penalties": [result["penalty"] for result in results],
+        "seconds": [result["seconds"] for result in results],
     }
 
 
 @latest
 def _smaller(data: Images, pixels: int) -> Images:
-    return data._replace(x_train=averaged(data.x_train, pixels), x_test=averaged(data.x_test, pixels))
+    return data._replace(x_train=average(data.x_train, pixels), x_test=average(data.x_test, pixels))
 
 
 def activation(name: str, scale: float) -> Activation:
@@ -67,8 +68,8 @@ def activation(name: str, scale: float) -> Activation:
     return ExpNormalized(gamma=scale) if name == GAUSSIAN else named(name)
 
 
-def spoken(name: str, scale: float) -> str:
-    """The same in words."""
+def label(name: str, scale: float) -> str:
+    """The activation of a series in words."""
     return f"normalised Gaussian, scale {scale:g}" if name == GAUSSIAN else {"relu": "ReLU", "abrelu": "ABReLU"}[name]
 
 
@@ -82,7 +83,7 @@ def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for i, features in enumerate(size.features):
             spread = f"{accuracies[:, i].std(ddof=1):.2f}" if len(own) > 1 else ""
             rows.append({
-                "images": size.images(), "dtype": size.dtype, "activation": spoken(*series), "kernel": kernel.upper(),
+                "images": size.label(), "dtype": size.dtype, "activation": label(*series), "kernel": kernel.upper(),
                 "features": features, "seeds": len(own), "accuracy, %": float(accuracies[:, i].mean()), "spread": spread,
                 ON_TEST: float(on_test[:, i].mean()),
                 "least or largest penalty": f"{edges[i]} of {len(own)}" if edges[i] else "",
@@ -99,19 +100,19 @@ def draw(runs: Sequence[Run]) -> Any:
     lines = []
     for (size, kernel, series), own in groups:
         accuracies = np.array([run["accuracies"] for run in own])
-        label = f"{spoken(*series)}, {kernel.upper()}"
-        label += f", {size.images()}, {size.dtype}" if len(sizes) > 1 else ""
+        name = f"{label(*series)}, {kernel.upper()}"
+        name += f", {size.label()}, {size.dtype}" if len(sizes) > 1 else ""
         spread = accuracies.std(0, ddof=1) if len(own) > 1 else np.zeros(len(size.features))
         bounds, place = _at_edges(own).sum(0) > 0, SERIES.index(series)
-        lines.append(Line(label, size.features, accuracies.mean(0), spread, place, kernel == "ntk", bounds))
+        lines.append(Line(name, size.features, accuracies.mean(0), spread, place, kernel == "ntk", bounds))
     in_full = any((size.train, size.pixels) == (Config.train, SIDE) for size in sizes)
-    duals = {spoken(name, scale): activation(name, scale) for name, scale in SERIES}
-    title = f"CIFAR-10 by features of Myrtle-5: {'; '.join(dict.fromkeys(size.images() for size in sizes))}"
+    duals = {label(name, scale): activation(name, scale) for name, scale in SERIES}
+    title = f"CIFAR-10 by features of Myrtle-5: {'; '.join(dict.fromkeys(size.label() for size in sizes))}"
     return accuracy_by_features(lines, PUBLISHED if in_full else {}, duals, title)
 
 
 class _Size(NamedTuple):
-    """What runs have in common whose accuracies are compared."""
+    """The settings that runs share whose accuracies are compared."""
 
     train: int
     test: int
@@ -119,8 +120,8 @@ class _Size(NamedTuple):
     dtype: str
     features: tuple[int, ...]
 
-    def images(self) -> str:
-        return f"{self.train:,} training and {self.test:,} test images of {self.pixels} x {self.pixels}"
+    def label(self) -> str:
+        return f"{image_counts(self.train, self.test)} of {sides(self.pixels, self.pixels)}"
 
 
 def _groups(runs: Sequence[Run]) -> list[tuple[tuple[_Size, str, tuple[str, float]], list[Run]]]:
@@ -131,11 +132,11 @@ def _groups(runs: Sequence[Run]) -> list[tuple[tuple[_Size, str, tuple[str, floa
         size = _Size(**{name: config[name] for name in _Size._fields} | {"features": tuple(config["features"])})
         return size, config["kernel"], SERIES.index((config["activation"], config["scale"]))
 
-    found = []
+    groups = []
     for (size, kernel, place), own in groupby(sorted(runs, key=key), key=key):
-        of_seeds = {run["config"]["seed"]: run for run in own}
-        found.append(((size, kernel, SERIES[place]), list(of_seeds.values())))
-    return found
+        by_seed = {run["config"]["seed"]: run for run in own}
+        groups.append(((size, kernel, SERIES[place]), list(by_seed.values())))
+    return groups
 
 
 def _at_edges(runs: Sequence[Run]) -> np.ndarray:
@@ -143,16 +144,9 @@ def _at_edges(runs: Sequence[Run]) -> np.ndarray:
     return np.array([[at_edge(penalty, run["config"]["penalties"]) for penalty in run["penalties"]] for run in runs])
 
 
-SHOWN = Study(
-    "widths",
-    "Figure 2: CIFAR-10 by the number of features",
+CLAIM = (
     "The paper: accuracy grows with features to 78.13 % with a scaled normalised Gaussian and 75.56 % with ReLU at 2^14; "
-    "ABReLU is close to the unscaled normalised Gaussian, as their duals are.",
-    draw,
-    table,
-    settings,
-    compute,
-    of_images=True,
-    options={"train": "training images (5000; with --full 50000)", "test": "test images (2000; with --full 10000)"},
+    "ABReLU is close to the unscaled normalised Gaussian, as their duals are."
 )
-run_command = partial(run_study, SHOWN)
+OPTIONS = {"train": "training images (5000; with --full 50000)", "test": "test images (2000; with --full 10000)"}
+STUDY = ImageStudy("widths", EXPERIMENTS["widths"], CLAIM, draw, table, settings, compute, True, OPTIONS)

@@ -1,0 +1,6 @@
+"""`python -m widelimit.reproduce.demo`."""
+
+from . import main
+
+if __name__ == "__main__":
+    main()
