@@ -4,7 +4,13 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
-CHECKED = ["widelimit.layers", "widelimit.kernels", "widelimit.sketches", "widelimit.features"]
+CHECKED = [
+    "widelimit.layers",
+    "widelimit.kernels",
+    "widelimit.sketches",
+    "widelimit.features.plan",
+    "widelimit.features.cosine",
+]
 with install_import_hook(CHECKED, "beartype.beartype"):
     from catalogue import ACTIVATIONS, NETWORKS
 
