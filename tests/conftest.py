@@ -12,7 +12,14 @@ FAST = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 # Whenever a function of these is called in a test, its arguments are compared with the types and shapes of its signature.
 install_import_hook(
-    ["widelimit.layers", "widelimit.kernels", "widelimit.sketches", "widelimit.features"], "beartype.beartype"
+    [
+        "widelimit.layers",
+        "widelimit.kernels",
+        "widelimit.sketches",
+        "widelimit.features.plan",
+        "widelimit.features.cosine",
+    ],
+    "beartype.beartype",
 )
 
 

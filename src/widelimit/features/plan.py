@@ -11,7 +11,7 @@ from math import prod
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from ..activations import Activation
 from ..layers import Layer
@@ -63,7 +63,9 @@ drawn_at_once = jax.jit(
 )  # fmt: skip
 
 
-def outline(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths) -> Drawn:
+def outline(
+    net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths
+) -> PyTree[jax.ShapeDtypeStruct]:
     """The shapes of what is drawn."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     return jax.eval_shape(lambda key: draw(net, key, shape, get, sketch, widths), key)
