@@ -22,7 +22,7 @@ from .execution.policy import parse_bytes
 from .features.feature_map import FeatureMap, chosen, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels
-from .kernels.matrix import compiled_kernel, largest_side, tiled
+from .kernels.matrix import at_once, is_large, tiled
 from .layers import (
     WRONG_PARAMETERS,
     FanInSum,
@@ -38,7 +38,6 @@ from .layers import (
 from .layers.last_stage import last_stage
 from .layers.state import State
 from .numerics.checks import check_int
-from .numerics.padding import bucket, padded_rows
 from .numerics.precision import check_inputs, in_input_precision
 from .sketches import Sketch
 from .storage.module import nested, plain
@@ -170,16 +169,9 @@ class Network(Layer):
                     "out inside jit and grad."
                 ) from None
             return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
-        if _large(net, x1, x2) and len(shape) == 1 and not diagonal:
+        if is_large(net, x1, x2) and len(shape) == 1 and not diagonal:
             return _choose(tiled(net, x1, x2, names), get)
-        run = partial(compiled_kernel, net, ntk="ntk" in names, diagonal=diagonal)
-        if isinstance(x1, np.ndarray) and x1.ndim == 2 and len(x1) and (x2 is None or len(x2)):
-            full = [None if x is None else padded_rows(x, 0, bucket(len(x))) for x in (x1, x2)]
-            sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
-            found = jax.tree.map(lambda k: k[sides[: k.ndim]], in_input_precision(run, *full))
-        else:
-            found = in_input_precision(run, x1, x2)
-        return _choose(jax.tree.map(_writeable, found), get)
+        return _choose(at_once(net, x1, x2, names, diagonal), get)
 
     def feature_map(
         self,
@@ -263,17 +255,6 @@ class Network(Layer):
 
     def __repr__(self):
         return nested("serial", self.layers)
-
-
-def _writeable(k: Any) -> Any:
-    """NumPy's view of a result of JAX is read-only, and scikit-learn's KernelRidge, say, adds to the diagonal in place."""
-    return k.copy() if isinstance(k, np.ndarray) else k
-
-
-def _large(net: Network, x1: Any, x2: Any) -> bool:
-    """Whether tiles are worth their while: NumPy arrays of many rows, and no parameter that JAX traces."""
-    most = max(len(x1), 0 if x2 is None else len(x2)) if isinstance(x1, np.ndarray) else 0
-    return most > largest_side(net, x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
 
 
 def _readings(get: str | Sequence[str]) -> tuple[str, ...]:

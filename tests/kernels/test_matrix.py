@@ -1,8 +1,10 @@
 """Large matrices: tiles of any number of inputs give what the whole gives, within a budget and into a file."""
 
+import shutil
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,8 @@ from widelimit.numerics.device import use_backend
 NET = wl.serial(wl.Dense(1.3, 0.2), "gelu", wl.Dense(1.1))
 X = np.random.default_rng(0).normal(size=(23, 5))
 SQUARE = np.ones((23, 23))
+IMAGES = np.random.default_rng(0).normal(size=(7, 4, 4, 3))
+CONV = wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.1)
 
 
 @pytest.fixture
@@ -43,6 +47,56 @@ def test_tiles_are_the_whole(small_tiles, dtype):
         np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(tiled), rtol=0, atol=tolerance)
 
 
+DROPPING = {
+    "rows": wl.serial(wl.Dense(1.3, 0.2), "erf", wl.Dropout(0.5), wl.Dense(1.1)),
+    "images": wl.serial(CONV, "relu", wl.Dropout(0.5), wl.AvgPool((2, 2)), wl.Flatten(), wl.Dense()),
+}
+
+
+@pytest.mark.parametrize("kind", DROPPING)
+@pytest.mark.parametrize(
+    "sizes", [{"tile_rows": 1, "tile_images": (1, 1)}, {"tile_rows": 5, "tile_images": (3, 3)}], ids=str
+)
+def test_sizes_of_blocks_change_nothing(kind, sizes):
+    """Tiles, blocks of images and workers of any number. An input and itself have one mask of Dropout, in tiles too."""
+    net, x = DROPPING[kind], X if kind == "rows" else IMAGES.astype(np.float64)
+    expected, rectangle = net.kernel(x), net.kernel(x, x + 0)
+    for got in ("nngp", "ntk"):
+        own, other = getattr(expected, got), getattr(rectangle, got)
+        assert np.all(np.diag(own) > 1.2 * np.diag(other))
+        np.testing.assert_allclose(np.diag(own), getattr(net.kernel(x, diagonal=True), got), rtol=1e-12)
+    for workers, options in ((1, {"memory": "1GiB"}), (3, {"out": tuple(np.empty((2, len(x), len(x))))})):
+        with policy.use(**sizes, workers=workers, covariances=40):
+            found = net.kernel(x, **options)
+            part = net.kernel(x, x[: len(x) // 2] + 0, memory="1GiB")
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+            np.testing.assert_array_equal(a, a.T)
+        for a, b in zip(part, rectangle, strict=True):
+            np.testing.assert_allclose(a, b[:, : len(x) // 2], rtol=1e-11, atol=1e-13)
+
+
+def test_what_0_1_left_half_finished_goes_on(tmp_path):
+    """Files of a computation by version 0.1, which was killed after three of six tiles."""
+    for left in (Path(__file__).parents[1] / "data" / "half_finished").iterdir():
+        shutil.copy(left, tmp_path)
+    paths, write, written = (tmp_path / "nngp.npy", tmp_path / "ntk.npy"), MatrixFiles.write, []
+
+    class Counted(MatrixFiles):
+        def write(self, block, value):
+            written.append(block.corner)
+            write(self, block, value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "MatrixFiles", Counted)
+        found = NET.kernel(X, out=paths)
+    assert sorted(written) == [(8, 8), (8, 16), (16, 16)]
+    for path, a, b in zip(paths, found, NET.kernel(X), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15)
+        np.testing.assert_array_equal(np.load(path), a)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nngp.npy", "ntk.npy"]
+
+
 def test_half_of_a_symmetric_kernel_of_two_inputs(small_tiles):
     turned = X[:, ::-1]  # K(x, turned y) = K(turned x, y)
     found = tiles.tiled(NET, X, turned, ("nngp",), symmetric=True).nngp
@@ -59,8 +113,6 @@ def test_tiles_of_images(small_tiles):
     assert net.kernel(images[:0], get="ntk", memory="1GiB").shape == (0, 0)
 
 
-IMAGES = np.random.default_rng(0).normal(size=(7, 4, 4, 3))
-CONV = wl.Conv((3, 3), padding="SAME", W_std=1.3, b_std=0.1)
 ENDS = {"pool": (wl.AvgPool((2, 2), (2, 2)), CONV, wl.GlobalAvgPool()), "flatten": (wl.Flatten(),)}
 
 
@@ -196,8 +248,15 @@ def test_a_smaller_budget_makes_smaller_tiles():
         large, small = (tiles._limit(NET, sources, True, budget, None) for budget in (None, 2**20))
     sides = tiles._sides(sources, small)
     assert sides < tiles._sides(sources, large) == (320, 320)  # a size that other numbers of rows share
-    analysis = tiles._compiled(NET, sources, sides, True).memory_analysis()
-    assert 2 * (sum(sides) * 5 * 4 + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes) <= 2**20
+    assert 2 * tiles._bytes_needed(tiles._compiled(NET, sources, sides, True), sum(sides), x) <= 2**20
+
+
+def test_a_tile_is_counted_with_its_inputs_and_results():
+    """Two copies of the results: those of the program, and those that a thread writes into the matrix."""
+    x = np.zeros((300, 1000), np.float32)
+    program = tiles._compiled(NET, tiles._sources(x, x), (64, 32), True)
+    memory, numbers = program.memory_analysis(), 96 * 1000 + 2 * 2 * 64 * 32
+    assert tiles._bytes_needed(program, 96, x) >= memory.temp_size_in_bytes + 4 * numbers
 
 
 def test_a_killed_computation_goes_on(tmp_path, small_tiles, monkeypatch):

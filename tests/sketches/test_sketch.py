@@ -11,6 +11,7 @@ from scipy import linalg
 import widelimit as wl
 from catalogue import NETWORKS, each
 from widelimit import sketch
+from widelimit.execution import policy
 from widelimit.features import feature_map as sketched
 from widelimit.features import plan as drawing
 from widelimit.features.cosine import of_cosine
@@ -366,6 +367,23 @@ def test_maps_give_what_was_asked_for(phi):
     i, j = np.triu_indices(40, 1)
     size = np.sqrt(np.diag(exact))
     np.testing.assert_allclose(error.rms, np.sqrt(np.mean(((gram - exact)[i, j] / size[i] / size[j]) ** 2)), rtol=1e-3)
+
+
+def test_sizes_of_batches_change_nothing(phi):
+    """As many rows as fit the bytes of a batch go through at a time; those of 300 columns have 1200 bytes."""
+    both = NET.feature_map(jax.random.key(0), (12,), features=300, get=("nngp", "ntk"))
+    expected = both(X)
+    for size, rows in ((2**20, 512), (10_000, 8), (1, 1)):
+        with policy.use(batch_bytes=size):
+            assert phi.batch_size() == rows
+            assert phi.batch_size("float64") == max(rows // 2, 1)
+            for x in (X, jnp.asarray(X)):
+                blocks = list(both.blocks(x))
+                assert [len(block.ntk) for block in blocks[:-1]] == [min(rows, 64)] * (len(blocks) - 1)
+                for get, whole in zip(("nngp", "ntk"), expected, strict=True):
+                    np.testing.assert_allclose(getattr(both(x), get), whole, rtol=0, atol=1e-5)
+                    joined = np.concatenate([getattr(block, get) for block in blocks])
+                    np.testing.assert_allclose(joined, whole, rtol=0, atol=1e-5)
 
 
 def test_maps_are_pytrees_under_jit_vmap_and_grad(phi):

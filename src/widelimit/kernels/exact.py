@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..execution import policy
-from ..execution.grid import even
+from ..execution.grid import Grid, even
 from ..layers import Layer
 from ..layers.state import State, Tape
 from ..numerics import ULPS, product_precision
@@ -179,17 +179,17 @@ def _block(net: Layer, x1: Array, x2: Array, kept1: list[Array], kept2: list[Arr
     return jax.tree.map(lambda k: jnp.moveaxis(k, k.ndim // 2, 1), result) if want.pairs else result
 
 
-def _blocks(net, x1, x2, kept1, kept2, want, sides: tuple[int, int], corners: np.ndarray) -> Kernels:
-    """The kernels of blocks of inputs, one after the other, given the first of either; beyond the end the last repeats."""
+def _blocks(net, x1, x2, kept1, kept2, want, grid: Grid) -> Kernels:
+    """The kernels of the tiles of a grid, one after the other; beyond the end the last input repeats."""
 
     def run(corner):
         i, j = (
             jnp.minimum(start + jnp.arange(side), x.shape[0] - 1)
-            for start, side, x in zip(corner, sides, (x1, x2), strict=True)
+            for start, side, x in zip(corner, grid.sides, (x1, x2), strict=True)
         )
         return _block(net, x1[i], x2[j], [v[i] for v in kept1], [v[j] for v in kept2], want)
 
-    return _one_by_one(run, jnp.asarray(corners, jnp.int32))
+    return _one_by_one(run, jnp.asarray([block.corner for block in grid.blocks], jnp.int32))
 
 
 def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
@@ -200,8 +200,8 @@ def _rectangular(net, x1, x2, kept1, kept2, want) -> Kernels:
     size1 = even(n1, max(isqrt(most), most // n2))
     size2 = even(n2, most // size1)
     tiles1, tiles2 = ceil(n1 / size1), ceil(n2 / size2)
-    corners = np.indices((tiles1, tiles2)).reshape(2, -1).T * (size1, size2)
-    result = _blocks(net, x1, x2, kept1, kept2, want, (size1, size2), corners)
+    grid = Grid.of_tiles((n1, n2), (size1, size2))
+    result = _blocks(net, x1, x2, kept1, kept2, want, grid)
     return jax.tree.map(lambda r: _assembled(r.reshape(tiles1, tiles2, *r.shape[1:]))[:n1, :n2], result)
 
 
@@ -219,12 +219,12 @@ def _symmetric(net, x, own, kept, want) -> Kernels:
     size = ceil(n / min(n, _TILES))
     if x.ndim > 2:
         size = even(n, min(size, isqrt(_pairs_in_flight(net, x, want))))
-    side = ceil(n / size)
-    upper = np.triu_indices(side, 1 if size == 1 else 0)  # `own` has the diagonal
-    if x.ndim == 2:
-        result = _row_tiles(net, x, kept, want, side, size, upper)
-    else:
-        result = _blocks(net, x, x, kept, kept, want, (size, size), size * np.stack(upper, -1))
+    side, grid = ceil(n / size), Grid.of_tiles((n, n), (size, size), symmetric=True)
+    if size == 1:  # `own` has the diagonal
+        grid = grid.without({block.index for block in grid.blocks if block.on_diagonal})
+    upper = tuple(np.asarray([block.corner for block in grid.blocks]).T // size)
+    rows = x.ndim == 2
+    result = _row_tiles(net, x, kept, want, side, size, upper) if rows else _blocks(net, x, x, kept, kept, want, grid)
     i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
 
     def matrix(values, diagonal):

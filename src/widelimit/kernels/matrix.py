@@ -27,7 +27,8 @@ from ..execution.sinks import Matrices, Tile
 from ..execution.sources import ArraySource, DeviceSource, Slab, cut, fill
 from ..layers import Layer
 from ..numerics.device import backend
-from ..numerics.padding import bucket
+from ..numerics.padding import bucket, padded
+from ..numerics.precision import in_input_precision
 from ..storage.files import digest
 from .exact import Kernels, covariances, kernel, kernel_dtype, tile
 
@@ -48,6 +49,32 @@ class Memory(Protocol):
 
     temp_size_in_bytes: int
     output_size_in_bytes: int
+
+
+def is_large(net: Layer, x1: Array, x2: Array | None) -> bool:
+    """Whether tiles are worth their while: NumPy arrays of many rows, and no parameter that JAX traces."""
+    most = max(len(x1), 0 if x2 is None else len(x2)) if isinstance(x1, np.ndarray) else 0
+    return most > largest_side(net, x1) and all(isinstance(leaf, float) for leaf in jax.tree.leaves(net))
+
+
+def at_once(net: Layer, x1: Array, x2: Array | None, names: tuple[str, ...], diagonal: bool) -> Kernels:
+    """The kernels of few rows, or of what JAX traces, by one program; NumPy or JAX arrays as x1 is.
+
+    Rows in NumPy arrays are filled up to one of few numbers, whose programs are shared.
+    """
+    run = partial(compiled_kernel, net, ntk="ntk" in names, diagonal=diagonal)
+    if not isinstance(x1, np.ndarray):
+        return run(x1, x2)
+    if x1.ndim > 2 or not len(x1) or (x2 is not None and not len(x2)):
+        return jax.tree.map(_writeable, in_input_precision(run, x1, x2))
+    full = [None if x is None else padded(x, bucket(len(x))) for x in (x1, x2)]
+    sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
+    return jax.tree.map(lambda k: _writeable(k[sides[: k.ndim]]), in_input_precision(run, *full))
+
+
+def _writeable(k: Array) -> Array:
+    """NumPy's view of a result of JAX is read-only, and scikit-learn's KernelRidge, say, adds to the diagonal in place."""
+    return k.copy() if isinstance(k, np.ndarray) else k
 
 
 def tiled(
@@ -127,14 +154,19 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
     limit = largest_side(net, first) if side is None else side
 
     def bytes_for(limit: int) -> tuple[int, int]:
-        """The longer side of the tiles, and what all in work take: inputs, temporary arrays, and results, twice when copied."""
+        """The longer side of the tiles, and what all in work take."""
         sides = _sides(sources, limit)
-        analysis = cast(Memory, _compiled(net, sources, sides, ntk).memory_analysis())
-        inputs = sum(sides) * prod(first.shape[1:]) * first.dtype.itemsize
-        need = inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
+        need = _bytes_needed(_compiled(net, sources, sides, ntk), sum(sides), first)
         return max(sides), policy.current().workers * need
 
     return limit if memory is None else policy.side_within(memory, limit, bytes_for)
+
+
+def _bytes_needed(compiled: jax.stages.Compiled, rows: int, x: Array) -> int:
+    """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
+    analysis = cast(Memory, compiled.memory_analysis())
+    inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
+    return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
 
 
 def _sides(sources: Sequence[InputSource], limit: int) -> Sides:

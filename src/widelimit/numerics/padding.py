@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-Rows = TypeVar("Rows", np.ndarray, jax.Array)
+Rows = TypeVar("Rows", bound=np.ndarray | jax.Array)
 
 
 def bucket(rows: int) -> int:
@@ -25,9 +25,3 @@ def padded(x: Rows, count: int) -> Rows:
     library = jnp if isinstance(x, jax.Array) else np
     last = x[-1:] if len(x) else library.zeros((1, *x.shape[1:]), x.dtype)
     return library.concatenate([x, library.repeat(last, missing, axis=0)])
-
-
-def padded_rows(x: Rows, start: int, count: int) -> Rows:
-    """`count` rows of x from `start` on, the last one repeated beyond the end."""
-    library = jnp if isinstance(x, jax.Array) else np
-    return padded(library.asarray(x[start : start + count]), count)

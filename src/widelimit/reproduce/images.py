@@ -9,7 +9,6 @@ image, which makes their products invariant.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, wraps
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -174,7 +173,7 @@ def features_of(
 
     grid, sources, sink = Grid.of_rows(len(x), size), [DeviceSource(x)], DeviceRows[Array](len(x))
     one_by_one = Pipeline(ahead=0)
-    execute(program, replace(grid, blocks=grid.blocks[:1]), sources, sink, one_by_one).block_until_ready()
+    execute(program, grid.part(0, len(grid)), sources, sink, one_by_one).block_until_ready()
     compiled = time.perf_counter()
     features = execute(program, grid, sources, sink, one_by_one, "features" if progress else None).block_until_ready()
     of_mirror = _of_mirror(basis) if flips and of_pixels else None
