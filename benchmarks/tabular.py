@@ -48,7 +48,7 @@ from widelimit.reproduce.tabular import (
     download,
     grid,
     load,
-    nested,
+    score_fold,
 )  # fmt: skip
 
 DEVELOPMENT = tuple(SETS)[1::3]  # every third, whatever it is
@@ -107,7 +107,7 @@ METHODS |= {name: (NeuralKernelClassifier, choice, [{}]) for name, choice in CHO
 def run(wheel: str, name: str, fold: int, method: str, rows: int, seed: int) -> dict[str, Any]:
     """One outer fold: tune on its training part, score on the rest."""
     x, y = load(name, rows, seed, wheel)
-    return nested(METHODS[method], x, y, fold, seed)
+    return score_fold(METHODS[method], x, y, fold, seed)
 
 
 def provenance(rows: int, seed: int) -> dict[str, Any]:

@@ -4,5 +4,5 @@ from .nt import stax as _stax
 from .nt.stax import *  # noqa: F403
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     return getattr(_stax, name)

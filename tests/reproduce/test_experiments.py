@@ -188,7 +188,7 @@ def test_a_run_in_the_file_is_not_computed_again(tmp_path, monkeypatch):
     assert len(first) == 3
     count.clear()
     runs = reproduce(config, DATA, out, say=heard.append)
-    save_figure(cifar10.STUDY, cifar10.STUDY.drawn(runs, out), tmp_path / "r.png")
+    save_figure(cifar10.STUDY, cifar10.STUDY.runs_to_draw(runs, out), tmp_path / "r.png")
     assert len(count) == 1
     assert runs[:3] == first
     assert "already: 3 of 4 runs" in heard[0]
@@ -259,7 +259,7 @@ def test_the_ntk_of_another_activation_in_bfloat16(tmp_path):
     assert run["config"]["held_out"] == 10
     assert None not in run["test"]["errors"]
     assert max(run["test"]["accuracies"]) > 0.2  # 32 columns of an NTK say little
-    assert "relu, NTK, train 60" in cifar10.line(run)
+    assert "relu, NTK, train 60" in cifar10.run_line(run)
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu", "exp_normalized"])

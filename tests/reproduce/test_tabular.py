@@ -20,7 +20,7 @@ X, Y = load_iris(return_X_y=True)
 
 def test_the_best_configuration_of_inner_folds_is_scored():
     weak, strong = {"C": 1e-6}, {"C": 10.0}
-    found = tabular.nested((LogisticRegression, {"max_iter": 500}, [weak, strong]), X, Y, 2, 0)
+    found = tabular.score_fold((LogisticRegression, {"max_iter": 500}, [weak, strong]), X, Y, 2, 0)
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, Y))[2]
     inner = StratifiedKFold(3, shuffle=True, random_state=3)
     model = partial(tabular.build, (LogisticRegression, {"max_iter": 500}, []), columns=4, seed=0)

@@ -138,7 +138,7 @@ _k = jax.jit(lambda activation, a, b, c: activation.k(a, b, jnp.clip(c, -1, 1)))
 _k_slope = jax.jit(lambda activation, a, b, c: activation.k_slope(a, b, jnp.clip(c, -1, 1)))
 
 
-def _evaluate(fn: Callable, activation: Activation, *values: ArrayLike) -> Any:
+def _evaluate(fn: Callable[..., Any], activation: Activation, *values: ArrayLike) -> Any:
     if not isinstance(activation, Activation):
         raise TypeError(f"{activation!r} is not an activation. Give one such as Relu() or Elementwise(fn).")
     try:
@@ -170,7 +170,7 @@ def moment_dual(ulps: float, activation: Activation, cov: Array, var1: Array, va
 
 
 @moment_dual.defjvp
-def _dual_jvp(ulps: float, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _dual_jvp(ulps: float, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
     da, db, turn = _polar_tangents(a, b, c, *tangents[1:])
@@ -185,7 +185,7 @@ def moment_slope(ulps: float, activation: Activation, cov: Array, var1: Array, v
 
 
 @moment_slope.defjvp
-def _dual_slope_jvp(ulps: float, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _dual_slope_jvp(ulps: float, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     activation, *moments = primals
     a, b, c = _polar(ulps, *moments)
     da, db, turn = _polar_tangents(a, b, c, *tangents[1:])

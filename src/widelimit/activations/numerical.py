@@ -128,10 +128,10 @@ class Elementwise(Numerical):
     and for gradients of the kernel, to be those of a network: the slope across a jump is left out.
     """
 
-    function: Callable = eqx.field(static=True)
+    function: Callable[..., Any] = eqx.field(static=True)
     kinks: tuple[float, ...] = eqx.field(static=True)
 
-    def __init__(self, fn: Callable, kinks: tuple[float, ...] = (0.0,)):
+    def __init__(self, fn: Callable[..., Any], kinks: tuple[float, ...] = (0.0,)):
         if not callable(fn):
             raise TypeError(f"Elementwise takes a function of one array, not {fn!r}.")
         self.function = fn
@@ -158,7 +158,7 @@ class Elementwise(Numerical):
         return False  # nobody has said so
 
 
-def _probe(fn: Callable, kinks: tuple[float, ...]) -> None:
+def _probe(fn: Callable[..., Any], kinks: tuple[float, ...]) -> None:
     """Refuse what is no function of each element by itself, and warn of one that quadrature cannot resolve."""
     with jax.enable_x64(True):
         t = jnp.asarray([-1.7, -0.6, 0.1, 0.8, 2.3])
@@ -198,7 +198,7 @@ def _probe(fn: Callable, kinks: tuple[float, ...]) -> None:
         )
 
 
-def _energies(fn: Callable, kinks: tuple[float, ...], nodes: int) -> np.ndarray:
+def _energies(fn: Callable[..., Any], kinks: tuple[float, ...], nodes: int) -> np.ndarray:
     """E[f(t)^2] for t standard normal, in pieces between -9, -8, the kinks, 0, 8 and 9."""
     y, w = legendre(nodes)
     ends = np.unique(np.clip([-9.0, -8.0, *kinks, 0.0, 8.0, 9.0], -9, 9))
@@ -207,5 +207,5 @@ def _energies(fn: Callable, kinks: tuple[float, ...], nodes: int) -> np.ndarray:
     return np.sum(values**2 * np.exp(-t * t / 2) * w, axis=1) * np.diff(ends) / np.sqrt(2 * np.pi)
 
 
-def _name(fn: Callable) -> str:
+def _name(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", repr(fn))

@@ -23,9 +23,9 @@ class FromDual(Activation):
     a formula with a root or an arccos is 0/0, the slope is the polynomial in tau through its values at h, 2h, 3h and 4h.
     """
 
-    function: Callable = eqx.field(static=True)
+    function: Callable[..., Any] = eqx.field(static=True)
 
-    def __init__(self, dual: Callable):
+    def __init__(self, dual: Callable[..., Any]):
         if not callable(dual):
             raise TypeError(f"FromDual takes a function dual(cov, var1, var2), not {dual!r}.")
         try:
@@ -127,7 +127,7 @@ def _formula(activation: FromDual, a: Array, b: Array, c: Array) -> Array:
 
 
 @_formula.defjvp
-def _formula_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+def _formula_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
     """Derivatives in the radii, at a cosine clipped a few roundings inside of +-1, where arccos has a derivative."""
     activation, a, b, c = primals
     _, da, db, dc = tangents

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from math import pi, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ def expectation(fn: Scalar, kinks: tuple[float, ...], a: Array, b: Array, c: Arr
 def _expectation(f: Scalar, g: Scalar, kinks: tuple[float, ...], a: Array, b: Array, c: Array) -> Array:
     """E[f(u) g(v)] by the cheapest road that is accurate for every pair of this call."""
     effort = _EFFORTS[c.dtype == jnp.float64]
-    method: Callable = strips if any(kinks) else sectors
+    method: Callable[..., Any] = strips if any(kinks) else sectors
 
     def by_quadrature() -> Array:
         pairs = jnp.broadcast_arrays(a, b, c)
@@ -79,7 +79,7 @@ _continuous = jax.custom_jvp(_expectation, nondiff_argnums=(0, 1, 2))
 
 @partial(_continuous.defjvp, symbolic_zeros=True)
 def _continuous_jvp(
-    f: Scalar, g: Scalar, kinks: tuple[float, ...], primals: tuple, tangents: tuple
+    f: Scalar, g: Scalar, kinks: tuple[float, ...], primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     """With u = a t: d/da E[f(u) g(v)] = E[t f'(u) g(v)] = E[u f'(u) g(v)] / a, and d/dc = a b E[f'(u) g'(v)] (Price, 1958)."""
     a, b, c = primals
@@ -130,7 +130,7 @@ def _expand(fn: Scalar, std: Array, degree: int, effort: _Effort) -> tuple[Array
     return r, jnp.all(converged & ((energy > 0) | (std == 0)))
 
 
-def _total(term: Callable, nodes: tuple, like: Array) -> Array:
+def _total(term: Callable[..., Any], nodes: tuple[Any, ...], like: Array) -> Array:
     """The sum of term(*node) over nodes, given as equally long arrays: one pass over the pairs for each."""
     nodes = tuple(jnp.asarray(v, like.dtype) for v in nodes)
     return jax.lax.scan(lambda sum, node: (sum + term(*node), None), jnp.zeros_like(like), nodes)[0]

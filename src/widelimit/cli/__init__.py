@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _leave(*_: object) -> None:
-    """End at once: an exception may be lost in a callback of JAX, and threads that compile crash in an orderly end."""
+    """End the process at once: a callback of JAX may swallow an exception, and threads that compile crash at an orderly end."""
     for path in list(UNFINISHED):
         path.unlink(missing_ok=True)
     print(

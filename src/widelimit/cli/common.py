@@ -54,7 +54,7 @@ Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 
 
 def command(run: Callable[P, None]) -> Callable[P, None]:
-    """Make errors one line on standard error and an exit code; only those that are faults of ours are tracebacks."""
+    """Turn errors of input into one line on standard error and an exit code; any other error is a traceback."""
 
     @functools.wraps(run)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -63,7 +63,7 @@ def command(run: Callable[P, None]) -> Callable[P, None]:
             run(*args, **kwargs)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:  # whoever read our output, such as head, has enough
+        except BrokenPipeError:  # the reader of our output, such as head, has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except _ERRORS_OF_INPUT as error:
             message = str(error) or type(error).__name__

@@ -7,7 +7,8 @@ Nothing in a file is ever executed, and nothing is downloaded unless asked.
 
 from .bundled import Bundled, bundled
 from .images import Images, cifar10, cifar100, fashion_mnist, mnist
-from .tables import Table, columns_of, read
+from .tables import Table as Table
+from .tables import columns_of, read
 from .writing import write
 
 __all__ = [

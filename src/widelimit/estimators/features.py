@@ -98,7 +98,7 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
     def _n_features_out(self) -> int:
         return self.map_.columns
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

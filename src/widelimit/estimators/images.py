@@ -44,7 +44,7 @@ class _OfRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         flat = validate_data(self, flat, reset=reset, dtype=[np.float64, np.float32])
         return flat, shape or flat.shape
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

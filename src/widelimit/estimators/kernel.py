@@ -110,10 +110,10 @@ def _all_of(name: str, net: Network) -> list[Any]:
     return [getattr(layer, name) for layer in net.layers if hasattr(layer, name)]
 
 
-def _tangents(net, x, names, values, get):
+def _tangents(net: Any, x: Any, names: Any, values: Any, get: Any) -> Any:
     """The kernel, and its derivatives in the logarithms of the parameters, forward."""
 
-    def of_logs(logs):
+    def of_logs(logs: Any) -> Any:
         return getattr(pure_kernel(_with_scales(net, names, [jnp.exp(log) for log in logs]), x, ntk=get == "ntk"), get)
 
     logs = tuple(jnp.log(value) for value in values)

@@ -35,7 +35,7 @@ declare(
 
 
 def save(
-    model: BaseEstimator, path: str | os.PathLike, resumable: bool = False, about: dict[str, Any] | None = None
+    model: BaseEstimator, path: str | os.PathLike[str], resumable: bool = False, about: dict[str, Any] | None = None
 ) -> None:
     """Write a fitted estimator of this package, or a Pipeline of such and StandardScaler, into one file; whole or not at all.
 
@@ -47,7 +47,7 @@ def save(
     write_arrays(path, {"model": encoder.encode(model), "about": about or {}}, encoder.arrays)
 
 
-def load(path: str | os.PathLike, with_about: bool = False) -> Any:
+def load(path: str | os.PathLike[str], with_about: bool = False) -> Any:
     """The estimator that `save` wrote, or with `with_about` a pair of it and what was said about it.
 
     Nothing in the file is executed.

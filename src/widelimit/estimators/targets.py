@@ -92,7 +92,7 @@ class Classes(BaseEstimator):
             return np.stack([1 - estimates, estimates], axis=1)
         return nearest_probabilities(estimates)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags

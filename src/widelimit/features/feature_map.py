@@ -60,7 +60,7 @@ class FeatureMap(eqx.Module):
     several: bool = eqx.field(static=True)  # whether a tuple of kernels was asked for
     dtype: str | None = eqx.field(static=True)
 
-    def __call__(self, x, batch: int | None = None, progress: bool = False) -> Any:
+    def __call__(self, x: Any, batch: int | None = None, progress: bool = False) -> Any:
         """The features of every row of x, (n, features); NumPy or JAX as x is, in its precision or the map's `dtype`.
 
         Arrays go through in batches of `batch` rows, as many as fit a small part of memory where it is not said; those of
@@ -78,7 +78,7 @@ class FeatureMap(eqx.Module):
         program, grid = self._program(size), Grid.of_rows(len(x), size)
         return self._choose(execute(program, grid, [ArraySource(x)], sink, Pipeline(), label))
 
-    def blocks(self, x, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
+    def blocks(self, x: Any, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
         """The features of `batch` rows after the other, for those who do not keep them."""
         x = self._checked(x)
         size = self._size(x, batch)
@@ -88,7 +88,7 @@ class FeatureMap(eqx.Module):
                 yield self._choose([np.asarray(part) for part in parts] if isinstance(x, np.ndarray) else parts)
                 advance(block.units)
 
-    def error(self, x, sample: int = 256, seed: int = 0) -> Any:
+    def error(self, x: Any, sample: int = 256, seed: int = 0) -> Any:
         """How far the features' products are from the kernel on a random sample of the rows of x: a `KernelError`.
 
         An estimate for the data at hand and this draw of the map; the exact kernel of the sample is computed. It falls
@@ -107,7 +107,7 @@ class FeatureMap(eqx.Module):
         found = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
         return self._choose(found)
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
         write_arrays(path, self.encode(Encoder()), self.arrays())
 
@@ -228,7 +228,7 @@ def decode_map(header: dict[str, Any], arrays: list[np.ndarray], decoder: Decode
     return FeatureMap(net, tuple(parts), decode_sketch(header["sketch"]), shape, columns, several, dtype)
 
 
-def load_feature_map(path: str | os.PathLike) -> FeatureMap:
+def load_feature_map(path: str | os.PathLike[str]) -> FeatureMap:
     """The map that `FeatureMap.save` wrote."""
     with reading_arrays(path, FEATURE_MAP) as (header, arrays):
         return decode_map(header, arrays, Decoder(arrays))

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ..numerics.checks import check_int
 from .blocks import in_blocks
 from .kernels import KernelFn
 
 
-def batch(kernel_fn: Callable, batch_size: int = 0, device_count: int = -1, store_on_device: bool = True) -> Callable:
+def batch(
+    kernel_fn: Callable[..., Any], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
+) -> Callable[..., Any]:
     """The same kernel function, computed in blocks of at most `batch_size` by `batch_size` inputs; 0 means at once.
 
     Sizes need not be divisible. The kernels of `stax` go through the tiles of `Network.kernel`, on all cores; those of
@@ -21,7 +24,7 @@ def batch(kernel_fn: Callable, batch_size: int = 0, device_count: int = -1, stor
     if isinstance(kernel_fn, KernelFn):
         return replace(kernel_fn, block=size)
 
-    def batched(x1, x2=None, *args, **kwargs):
+    def batched(x1: Any, x2: Any = None, *args: Any, **kwargs: Any) -> Any:
         return in_blocks(lambda a, b: kernel_fn(a, b, *args, **kwargs), x1, x2, size)
 
     return batched

@@ -47,8 +47,8 @@ def _contract(y1: Array, y2: Array, trace: tuple[int, ...], diagonal: tuple[int,
 
 
 def empirical_nngp_fn(
-    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
-) -> Callable:
+    f: Callable[..., Any], trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
+) -> Callable[..., Any]:
     """nngp_fn(x1, x2, params): the products of outputs, averaged over `trace_axes`."""
 
     def nngp_fn(x1: Any, x2: Any, params: Any, **kwargs: Any) -> Any:
@@ -63,12 +63,12 @@ def empirical_nngp_fn(
 
 
 def empirical_ntk_fn(
-    f: Callable,
+    f: Callable[..., Any],
     trace_axes: int | Sequence[int] = (-1,),
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: Any = None,
     implementation: Any = None,
-) -> Callable:
+) -> Callable[..., Any]:
     """ntk_fn(x1, x2, params): the products of Jacobians, averaged over `trace_axes`.
 
     `vmap_axes` and `implementation` are accepted for compatibility and ignored. Jacobians are always formed.
@@ -95,7 +95,7 @@ def empirical_ntk_fn(
     return ntk_fn
 
 
-def _in_numpy_precision(run: Callable, x1: Any, x2: Any) -> Any:
+def _in_numpy_precision(run: Callable[..., Any], x1: Any, x2: Any) -> Any:
     """run(x1, x2), with NumPy's floats computed in their own precision. Parameters keep the precision that they have."""
     given = [x for x in (x1, x2) if x is not None]
     if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in given):
@@ -104,7 +104,7 @@ def _in_numpy_precision(run: Callable, x1: Any, x2: Any) -> Any:
     return in_input_precision(run, *(None if x is None else x.astype(dtype, copy=False) for x in (x1, x2)))
 
 
-def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def _both(fn: Callable[..., Any], x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """fn of both inputs. A random key is split, so that two different inputs have different masks."""
     kwargs = dict(kwargs)
     key = kwargs.pop("rng", None)
@@ -116,8 +116,11 @@ def _both(fn: Callable, x1: Any, x2: Any, kwargs: dict[str, Any]) -> tuple[Any, 
 
 
 def empirical_kernel_fn(
-    f: Callable, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = (), **options: Any
-) -> Callable:
+    f: Callable[..., Any],
+    trace_axes: int | Sequence[int] = (-1,),
+    diagonal_axes: int | Sequence[int] = (),
+    **options: Any,
+) -> Callable[..., Any]:
     """kernel_fn(x1, x2, get, params): both kernels, or those named, of a finite network."""
     functions = {
         "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
@@ -131,8 +134,8 @@ def empirical_kernel_fn(
 
 
 def monte_carlo_kernel_fn(
-    init_fn: Callable,
-    apply_fn: Callable,
+    init_fn: Callable[..., Any],
+    apply_fn: Callable[..., Any],
     key: Array,
     n_samples: int | Iterable[int],
     batch_size: int = 0,
@@ -142,7 +145,7 @@ def monte_carlo_kernel_fn(
     diagonal_axes: int | Sequence[int] = (),
     vmap_axes: Any = None,
     implementation: Any = None,
-) -> Callable:
+) -> Callable[..., Any]:
     """kernel_fn(x1, x2, get): the mean kernel of `n_samples` random networks.
 
     For several numbers it yields the means over that many, from the lowest to the highest. Every network has random numbers of
@@ -182,12 +185,12 @@ def monte_carlo_kernel_fn(
     return kernel_fn
 
 
-def linearize(f: Callable, params: Any) -> Callable:
+def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
     """The Taylor expansion of f in its parameters around `params`, of first order."""
     return taylor_expand(f, params, 1)
 
 
-def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
+def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[..., Any]:
     """The Taylor expansion of f in its parameters around `params`, of order `degree`."""
 
     degree = check_int("degree", degree)
@@ -198,7 +201,7 @@ def taylor_expand(f: Callable, params: Any, degree: int) -> Callable:
     def along_parameters(new: Any, *args: Any, **kwargs: Any) -> Any:
         step = jax.tree.map(jnp.subtract, new, params)
 
-        def along(derivative: Callable) -> Callable:
+        def along(derivative: Callable[..., Any]) -> Callable[..., Any]:
             return lambda p: jax.jvp(derivative, (p,), (step,))[1]
 
         term, weight = (lambda p: f(p, *args, **kwargs)), 1.0

@@ -205,7 +205,7 @@ def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
     return (jnp if isinstance(y, jax.Array) else np).moveaxis(y, (0, -1), axes)
 
 
-def restored_shape(shape: tuple, axes: tuple[int, int]) -> tuple:
+def restored_shape(shape: tuple[Any, ...], axes: tuple[int, int]) -> tuple[Any, ...]:
     """A shape (batch, ..., channels) with its batch and channels at `axes`."""
     moved = list(shape[1:-1])
     for axis, size in sorted(zip((a % len(shape) for a in axes), (shape[0], shape[-1]), strict=True)):

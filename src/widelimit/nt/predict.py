@@ -115,19 +115,19 @@ def gp_inference(
     diag_reg: float = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
-) -> Callable:
+) -> Callable[..., Any]:
     """predict_fn(get, k_test_train, k_test_test): the posterior, of "nngp", "ntk" (trained networks) or "ntkgp"."""
     layout = _Layout(y_train, trace_axes)
     y = layout.flat(y_train)
 
-    def predict_fn(get=None, k_test_train=None, k_test_test=None):
-        def matrix(kernel, kind):
+    def predict_fn(get: Any = None, k_test_train: Any = None, k_test_test: Any = None) -> Any:
+        def matrix(kernel: Any, kind: Any) -> Any:
             return layout.kernel(_part(kernel, kind))
 
-        def gaussian(mean, covariance):
+        def gaussian(mean: Any, covariance: Any) -> Any:
             return Gaussian(layout.restored(mean), layout.covariance(covariance))
 
-        def one(name):
+        def one(name: Any) -> Any:
             kind = "nngp" if name == "nngp" else "ntk"
             K = matrix(k_train_train, kind)
             if k_test_train is None:
@@ -154,14 +154,14 @@ def gradient_descent_mse(
     diag_reg: float = 0.0,
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
-) -> Callable:
+) -> Callable[..., Any]:
     """predict_fn(t, fx_train_0, fx_test_0, k_test_train): outputs after time t of gradient flow; t=None is infinity."""
     layout = _Layout(y_train, trace_axes)
     K = layout.kernel(_part(k_train_train, "ntk"))
     flow = linear.gradient_flow(K, layout.flat(y_train), _regularized(K, diag_reg, diag_reg_absolute_scale))
     rate = learning_rate / np.size(y_train)
 
-    def predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None):
+    def predict_fn(t: Any = None, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
         time = _time(t, rate)
         if fx_train_0 is None and fx_test_0 is None:
             raise ValueError(
@@ -187,7 +187,7 @@ def _time(t: Any, rate: float) -> Any:
 
 
 def gradient_descent_mse_ensemble(
-    kernel_fn: Callable,
+    kernel_fn: Callable[..., Any],
     x_train: Any,
     y_train: Any,
     learning_rate: float = 1.0,
@@ -195,7 +195,7 @@ def gradient_descent_mse_ensemble(
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
     **kernel_fn_train_train_kwargs: Any,
-) -> Callable:
+) -> Callable[..., Any]:
     """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
     layout = _Layout(y_train, trace_axes)
     y = layout.flat(y_train)
@@ -203,16 +203,18 @@ def gradient_descent_mse_ensemble(
     train: dict[str, Any] = {}  # kernels of the training rows, and flows, as they are needed
     flows: dict[str, linear.GradientFlow] = {}
 
-    def add(store, x1, x2, names, options):
+    def add(store: Any, x1: Any, x2: Any, names: Any, options: Any) -> Any:
         if missing := tuple(name for name in names if name not in store):
             kernels = kernel_fn(x1, x2, missing, **options)._asdict()
             store |= {name: layout.kernel(kernel) for name, kernel in kernels.items()}
 
-    def shifted(name):
+    def shifted(name: Any) -> Any:
         reg = _regularized(train[name], diag_reg, diag_reg_absolute_scale)
         return train[name] + reg * np.eye(len(train[name]), dtype=train[name].dtype)
 
-    def predict_fn(t=None, x_test=None, get=None, compute_cov=False, **kernel_fn_test_test_kwargs):
+    def predict_fn(
+        t: Any = None, x_test: Any = None, get: Any = None, compute_cov: Any = False, **kernel_fn_test_test_kwargs: Any
+    ) -> Any:
         time = _time(t, rate)
         names = names_of(get, ("nngp", "ntk"))
         need = {*names, "nngp"} if compute_cov else {*names}
@@ -224,7 +226,7 @@ def gradient_descent_mse_ensemble(
             add(cross, x_test, x_train, need, options)
             test = layout.kernel(kernel_fn(x_test, None, "nngp", **options)) if compute_cov else None
 
-        def one(name):
+        def one(name: Any) -> Any:
             if name not in flows:
                 flows[name] = linear.gradient_flow(shifted(name), y)
             flow = flows[name]
@@ -243,21 +245,23 @@ def gradient_descent_mse_ensemble(
 
 
 def gradient_descent(
-    loss: Callable,
+    loss: Callable[..., Any],
     k_train_train: Any,
     y_train: Any,
     learning_rate: float = 1.0,
     momentum: float | None = None,
     trace_axes: int | Sequence[int] = (-1,),
-) -> Callable:
+) -> Callable[..., Any]:
     """predict_fn(t, fx_train_or_state_0, fx_test_0, k_test_train): outputs after gradient flow on any loss(f, y)."""
     layout = _Layout(y_train, trace_axes)
     K, y = layout.kernel(_part(k_train_train, "ntk")), layout.flat(y_train)
 
-    def flat_loss(f, y):
+    def flat_loss(f: Any, y: Any) -> Any:
         return loss(layout.restored(f), layout.restored(y))
 
-    def predict_fn(t=None, fx_train_or_state_0=0.0, fx_test_0=None, k_test_train=None):
+    def predict_fn(
+        t: Any = None, fx_train_or_state_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None
+    ) -> Any:
         given = fx_train_or_state_0
         state = given if isinstance(given, ODEState) else ODEState(given, fx_test_0)
         if state.fx_train is None:

@@ -27,7 +27,7 @@ __all__ = [
 AXES = (0, -1)  # of the batch and the channels, unless a layer says otherwise
 
 
-class Triple(tuple):
+class Triple(tuple[Any, ...]):
     """(init_fn, apply_fn, kernel_fn), and the layer of widelimit that they are made of."""
 
     layer: Any
@@ -327,10 +327,12 @@ def Hermite(degree: int) -> Triple:
 class _Given(act.FromDual):
     """An activation given by its kernel, and perhaps also by its function and the slope of its kernel."""
 
-    applied: Callable | None = eqx.field(static=True)
-    slope: Callable | None = eqx.field(static=True)
+    applied: Callable[..., Any] | None = eqx.field(static=True)
+    slope: Callable[..., Any] | None = eqx.field(static=True)
 
-    def __init__(self, fn: Callable | None, nngp_fn: Callable, d_nngp_fn: Callable | None):
+    def __init__(
+        self, fn: Callable[..., Any] | None, nngp_fn: Callable[..., Any], d_nngp_fn: Callable[..., Any] | None
+    ):
         super().__init__(nngp_fn)
         self.applied, self.slope = fn, d_nngp_fn
 
@@ -342,7 +344,9 @@ class _Given(act.FromDual):
 
 
 def Elementwise(
-    fn: Callable | None = None, nngp_fn: Callable | None = None, d_nngp_fn: Callable | None = None
+    fn: Callable[..., Any] | None = None,
+    nngp_fn: Callable[..., Any] | None = None,
+    d_nngp_fn: Callable[..., Any] | None = None,
 ) -> Triple:
     """A function, its kernel nngp_fn(cov, var1, var2), or both. Without a kernel it is computed, with a kink at 0 allowed."""
     if nngp_fn is not None:
@@ -354,7 +358,7 @@ def Elementwise(
     return Triple(act.Elementwise(fn))
 
 
-def ElementwiseNumerical(fn: Callable, deg: int, df: Callable | None = None) -> Triple:
+def ElementwiseNumerical(fn: Callable[..., Any], deg: int, df: Callable[..., Any] | None = None) -> Triple:
     """Any function. The effort adapts to the inputs, so `deg` and the derivative `df` are accepted and ignored."""
     return Triple(act.Elementwise(fn))
 

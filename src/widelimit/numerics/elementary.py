@@ -97,7 +97,7 @@ def sine(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @sine.defjvp
-def _sine_jvp(primals: tuple, tangents: tuple) -> tuple:
+def _sine_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     (c,), (dc,) = primals, tangents
     s = sine(c)
     return s, -safe_divide(c * dc, s)
@@ -111,7 +111,7 @@ def angle(c: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
 
 @angle.defjvp
-def _angle_jvp(primals: tuple, tangents: tuple) -> tuple:
+def _angle_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     (c,), (dc,) = primals, tangents
     return angle(c), -safe_divide(dc, sine(c))
 
@@ -126,7 +126,7 @@ def arctan2(y: Float[Array, "*shape"], x: Float[Array, "*shape"]) -> Float[Array
 
 
 @arctan2.defjvp
-def _arctan2_jvp(primals: tuple, tangents: tuple) -> tuple:
+def _arctan2_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     (y, x), (dy, dx) = primals, tangents
     norm = jnp.hypot(x, y)
     return arctan2(y, x), ((x / norm) * dy - (y / norm) * dx) / norm
@@ -204,7 +204,7 @@ def _cos_and_sin(x: Array) -> tuple[Array, Array]:
 
 
 @_cos_and_sin.defjvp
-def _cos_and_sin_jvp(primals: tuple, tangents: tuple) -> tuple:
+def _cos_and_sin_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, ...]:
     cos, sin = _cos_and_sin(*primals)
     return (cos, sin), (-sin * tangents[0], cos * tangents[0])
 
@@ -218,7 +218,7 @@ def product_precision(dtype: Any) -> str | None:
     return None if jnp.dtype(dtype).itemsize < 4 else "highest"
 
 
-def fusion_barrier(fn: Callable, *arrays: Array | None, results: int) -> Any:
+def fusion_barrier(fn: Callable[..., Any], *arrays: Array | None, results: int) -> Any:
     """fn(*arrays), which XLA neither merges with other steps nor computes twice. Results are shaped like the first arrays.
 
     Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
@@ -241,7 +241,7 @@ def materialize(x: Array) -> Array:
     return jax.lax.optimization_barrier(x) if on_accelerator() else x
 
 
-def tree_barrier(fn: Callable, *trees: Any) -> Any:
+def tree_barrier(fn: Callable[..., Any], *trees: Any) -> Any:
     """`fusion_barrier` for arguments and results that are trees of arrays."""
     if on_accelerator():
         return jax.lax.optimization_barrier(fn(*jax.lax.optimization_barrier(trees)))

@@ -53,7 +53,7 @@ def common_arrays(*values: Any) -> list[Any]:
     return [np.asarray(v, np.result_type(*dtypes) if dtypes else np.float64) for v in arrays]
 
 
-def in_input_precision(fn: Callable, *arrays: Any) -> Any:
+def in_input_precision(fn: Callable[..., Any], *arrays: Any) -> Any:
     """fn(*arrays), for arrays of one dtype, or None. NumPy arrays are computed in their own precision and give NumPy arrays."""
     if not isinstance(arrays[0], np.ndarray):
         return fn(*arrays)
@@ -65,7 +65,7 @@ def in_input_precision(fn: Callable, *arrays: Any) -> Any:
         return fn(*(None if x is None else jnp.asarray(x.astype(dtype)) for x in arrays))
 
 
-def precision_scope(x: Any) -> AbstractContextManager:
+def precision_scope(x: Any) -> AbstractContextManager[Any]:
     """The scope in which arrays like x are computed: JAX's 64-bit mode for NumPy's float64, the present one for JAX arrays."""
     return jax.enable_x64(x.dtype == np.float64) if isinstance(x, np.ndarray) else nullcontext()
 

@@ -34,12 +34,12 @@ PUBLISHED = {
 }
 SMALL = {"features": [512], "train": 2000, "test": 1000}
 FULL = {"features": [16_384], "train": Config.train, "test": Config.test}  # the paper's size
-_COUNTS = "channels", "train", "test", "held_out"  # that are written with commas
+_COUNTS = "channels", "train", "test", "held_out"  # written with commas
 
 
 @dataclass(frozen=True)
 class Cifar10(Study):
-    """A study whose runs are spanned by features and seeds, and which reports their steps; `batch` is a number of images."""
+    """A study with a run for every number of features and seed, which reports its steps. `batch` is a number of images."""
 
     batch: int | None = None
     reports_steps: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class Cifar10(Study):
         Config.from_settings(config).check(data)
 
     def digest(self, config: Settings, data: Images | None) -> str:
-        """Of the images that the run uses only, so that other experiments on such images take its name."""
+        """The name of a run as all files of results have it: of its settings, the images that it uses and the device."""
         assert data is not None
         settings = json.dumps(config, sort_keys=True)
         return digest(settings, _digest_of_images(data, config["train"], config["test"]), device())
@@ -67,11 +67,11 @@ class Cifar10(Study):
         x, y, seconds = prepare(settings, data, say)
         return run_once(settings, x, y, seconds, self.batch, progress, say)
 
-    def done(self, place: str, run: Run, varying: Sequence[str]) -> str:
-        return line(run)
+    def line(self, place: str, run: Run, varying: Sequence[str]) -> str:
+        return run_line(run)
 
-    def drawn(self, runs: Sequence[Run], out: Path) -> Sequence[Run]:
-        """Runs of all configurations in the file share a figure."""
+    def runs_to_draw(self, runs: Sequence[Run], out: Path) -> Sequence[Run]:
+        """The runs of all configurations in the file, which share a figure."""
         return [run for run in read_runs(out) if run["experiment"] == self.name]
 
     def text(self, runs: Sequence[Run]) -> str:
@@ -93,13 +93,13 @@ def _digest_of_images(data: Images, train: int, test: int) -> str:
 
 
 def _settings(full: bool, values: Mapping[str, Any] | None = None) -> list[Settings]:
-    """The settings of every run of a size, with these values in place of the size's."""
+    """The settings of every run of a size, with `values` in place of the size's own."""
     config = Config.from_settings((FULL if full else SMALL) | dict(values or {}))
     return [run.settings() for run in config.runs()]
 
 
 def study_of(config: Config, name: str = "cifar10") -> Study:
-    """The study of this configuration alone; `name` is another one for runs on other images than the test's."""
+    """The study of this configuration alone, under another name where the images are not those of the test set."""
     return replace(STUDY, name=name, settings=lambda full: [run.settings() for run in config.runs()])
 
 
@@ -119,7 +119,7 @@ def label(config: Settings) -> str:
     return ", ".join([*parts, config["dtype"]])
 
 
-def line(run: Run) -> str:
+def run_line(run: Run) -> str:
     """A run in one line."""
     config, seconds = run["config"], run["seconds"]
     return (

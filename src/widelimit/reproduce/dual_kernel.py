@@ -2,10 +2,10 @@
 
 K(x, y) = E[f(w . x) f(w . y)] of n random inputs, to degree q or with m samples of w, against the closed form:
 
-* `fixed`: the paper's. f is replaced by its Hermite series at radius 1, whose dual kernel is then exact at every radius;
+* `fixed`: the paper's. f is replaced by its Hermite series at radius 1, and the dual kernel of the series is computed exactly;
 * `adaptive`: ours. The coefficients are those at the radius of each input, r_l(a) of `hermite`;
-* `compensated`: ours, with what is missing on the diagonal put on the first power that was left out;
-* `samples`: the mean over m random w, what a random network of one layer gives.
+* `compensated`: ours, with the part that is missing on the diagonal added to the first power that is left out;
+* `samples`: the mean over m random w, as of a random network of one layer.
 
 The paper's inputs have norms near 1, where the first two agree. The second row of inputs, with norms from 0.3 to 3, is the case
 that it leaves out.
@@ -25,7 +25,7 @@ from ..activations.hermite import hermite
 from . import EXPERIMENTS
 from .labels import differs
 from .study import Run, Study
-from .timing import timed
+from .timing import time_second_call
 
 ACTIVATIONS = "relu", "abs", "sin", "gaussian", "erf", "gelu"
 NORMS = {"near 1": None, "0.3 to 3": (0.3, 3.0)}
@@ -65,7 +65,7 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
         exact = np.asarray(dual(act, norms[:, None], norms[None, :], cosines))
 
     def measure(approximate: Callable[[int], np.ndarray], efforts: Sequence[int]) -> dict[str, list[float]]:
-        kernels, seconds = zip(*(timed(partial(approximate, effort)) for effort in efforts), strict=True)
+        kernels, seconds = zip(*(time_second_call(partial(approximate, effort)) for effort in efforts), strict=True)
         errors = [float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)) for kernel in kernels]
         return {"errors": errors, "seconds": list(seconds)}
 

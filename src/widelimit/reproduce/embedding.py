@@ -78,7 +78,7 @@ def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
     values, vectors = np.linalg.eigh(net.kernel(x, get=config["kernel"]))
     penalties = [penalty(values, dimension) for dimension in config["dimensions"]]
     kind, rows, errors = SKETCHES[config["sketch"]], x.astype(np.float32), []
-    with compiled_fast():
+    with fast_compilation():
         for key in jax.random.split(jax.random.key(config["seed"]), config["keys"]):
             maps = (net.feature_map(key, (DIMENSION,), m, config["kernel"], kind) for m in config["columns"])
             rotated = [vectors.T @ phi(rows).astype(np.float64) for phi in maps]
@@ -87,8 +87,8 @@ def spectral_errors(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def compiled_fast() -> Iterator[None]:
-    """Programs that compile in a third of the time and run slower, for many that run a few times each."""
+def fast_compilation() -> Iterator[None]:
+    """Compile programs in a third of the time, for many that run a few times each; they run slower."""
     flag = "jax_disable_most_optimizations"
     before = jax.config.values[flag]
     jax.config.update(flag, True)
@@ -99,7 +99,7 @@ def compiled_fast() -> Iterator[None]:
 
 
 def penalty(values: np.ndarray, dimension: float) -> float:
-    """l with sum of v / (v + l) = dimension."""
+    """The l with sum of v / (v + l) = dimension."""
     values = np.maximum(values, 0)
 
     def excess(log: float) -> float:

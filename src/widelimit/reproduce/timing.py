@@ -24,7 +24,7 @@ def seconds(run: Callable[[], jax.Array], times: int = 3) -> tuple[float, float]
     return calls[0], min(calls[1:])
 
 
-def timed(run: Callable[[], T]) -> tuple[T, float]:
+def time_second_call(run: Callable[[], T]) -> tuple[T, float]:
     """The result of a second call and its seconds; the first one compiles."""
     jax.block_until_ready(run())
     start = time.perf_counter()

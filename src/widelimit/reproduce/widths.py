@@ -2,8 +2,8 @@
 
 Ridge regression on features of Myrtle-5 for ReLU, for the ABReLU whose dual meets the normalised Gaussian's at both ends, and
 for the normalised Gaussian a b exp(scale (c - 1)) with two scales. The paper sketches the NTK; features of the NNGP do better
-at equal columns, so both are here. Everything else is as in the experiment `cifar10`; in small, images are averaged to 8 x 8
-pixels.
+with the same number of columns, so both are here. Everything else is as in the experiment `cifar10`; at the small size, images
+are averaged to 8 x 8 pixels.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def label(name: str, scale: float) -> str:
 
 
 def table(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Mean accuracies over seeds, in per cent, their spread, and of how many seeds the penalty is at an end of the grid."""
+    """Mean accuracies over seeds in per cent, their spread, and the number of seeds whose penalty is at an end of the grid."""
     rows = []
     for (size, kernel, series), own in _groups(runs):
         accuracies = 100 * np.array([run["accuracies"] for run in own])
