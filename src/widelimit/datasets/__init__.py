@@ -6,8 +6,8 @@ Nothing in a file is ever executed, and nothing is downloaded unless asked.
 """
 
 from .bundled import Bundled, bundled
+from .columns import Table
 from .images import Images, cifar10, cifar100, fashion_mnist, mnist
-from .tables import Table as Table
 from .tables import columns_of, read
 from .writing import write
 
