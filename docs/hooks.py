@@ -1,6 +1,6 @@
-"""What the site needs beyond mkdocs: public names that must be documented, links out of docs/, the pages of the commands.
+"""What the site needs beyond mkdocs: a check that public names are documented, links out of docs/, the pages of commands.
 
-A warning of this file makes the build fail, since mkdocs.yml says `strict`.
+A warning here fails the build, since mkdocs.yml says `strict`.
 """
 
 import ast
@@ -25,37 +25,39 @@ _OUTSIDE = re.compile(r"(?<=\]\()\.\./[^)#]+")
 
 
 def public_names() -> dict[str, Any]:
-    """What every public name names: those in `__all__`, or else all that a module defines, and what examples import."""
-    found = {}
+    """Every public name with its object: `__all__` of public modules, else all that they define, and what examples import."""
+    names = {}
     here = Path(__file__).parent
     for page in (here.parent / "README.md", *here.glob("*.md")):
         for name, key in _imported(page.read_text()):
             if f"{name}.{key}" not in PUBLIC:  # modules have their own turn
-                found[f"{name}.{key}"] = getattr(importlib.import_module(name), key)
+                names[f"{name}.{key}"] = getattr(importlib.import_module(name), key)
     for name in PUBLIC:
         module = importlib.import_module(name)
         own = [
             key for key, value in vars(module).items() if getattr(value, "__module__", None) == name and key[0] != "_"
         ]
         for key in getattr(module, "__all__", own):
-            found[f"{name}.{key}"] = getattr(module, key)
-    return found
+            names[f"{name}.{key}"] = getattr(module, key)
+    return names
 
 
 def _imported(page: str) -> set[tuple[str, str]]:
     """Modules of this library, and the names that the examples of a page import from them."""
     nodes = [node for example in _EXAMPLE.findall(page) for node in ast.walk(ast.parse(example))]
-    asked = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("widelimit")]
-    return {(node.module or "", alias.name) for node in asked for alias in node.names}
+    imports = [
+        node for node in nodes if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("widelimit")
+    ]
+    return {(node.module or "", alias.name) for node in imports for alias in node.names}
 
 
 def undocumented(pages: str) -> list[str]:
-    """What is wrong, in sentences: public names without a docstring, or without a `:::` line of their own on these pages."""
+    """Sentences about public names that have no docstring, or no `:::` line of their own on these pages."""
     directives = set(re.findall(r"^::: (\S+)", pages, flags=re.MULTILINE))
     wrong = []
     for name, value in public_names().items():
-        said = inspect.cleandoc(getattr(value, "__doc__", None) or "")
-        if not said or said.startswith(f"{name.rpartition('.')[2]}("):  # what a NamedTuple without one says of itself
+        text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
+        if not text or text.startswith(f"{name.rpartition('.')[2]}("):  # Python's own of a NamedTuple
             wrong.append(f"{name} is public and has no docstring. Write one.")
         path = value.__name__ if isinstance(value, ModuleType) else name
         if path not in directives:
@@ -76,7 +78,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         markdown = markdown.replace(COMMANDS, _commands())
     here = posixpath.dirname(page.file.src_uri)
 
-    def brought_in(match: re.Match) -> str:
+    def add_file(match: re.Match) -> str:
         target = posixpath.normpath(posixpath.join(here, match[0]))
         if not target.startswith("../"):
             return match[0]
@@ -91,11 +93,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
             files.append(File.generated(config, target, abs_src_path=str(source)))
         return posixpath.relpath(target, here or ".")
 
-    return _OUTSIDE.sub(brought_in, markdown)
+    return _OUTSIDE.sub(add_file, markdown)
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """Leave out what Python says of a constructor that says nothing of itself."""
+    """Leave out Python's own docstring of constructors."""
     return re.sub(r"<p>Initialize self\. +See help\(type\(self\)\) for accurate signature\.</p>\n?", "", html)
 
 
@@ -107,7 +109,7 @@ def _commands() -> str:
 
     parts = []
 
-    def described(name: str, command: Any) -> None:
+    def describe(name: str, command: Any) -> None:
         parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
         rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
         before, _, experiment = name.rpartition(" ")
@@ -116,15 +118,15 @@ def _commands() -> str:
         if rows:
             parts.append("\n".join(["| argument or option | meaning |", "|---|---|", *rows]) + "\n")
         for own, inner in getattr(command, "commands", {}).items():
-            described(f"{name} {own}", inner)
+            describe(f"{name} {own}", inner)
 
     for name, command in typer.main.get_command(app).commands.items():
-        described(f"widelimit {name}", command)
+        describe(f"widelimit {name}", command)
     return "\n".join(parts)
 
 
 def _options(experiment: str) -> list[str]:
-    """Those of `widelimit reproduce NAME`, which has them from argparse."""
+    """The options of `widelimit reproduce NAME`, read off its argparse parser."""
     parser = importlib.import_module("widelimit.reproduce").load_study(experiment).parser("")
     return [
         f"| `{action.option_strings[-1]}` | {action.help % vars(action)} |"
@@ -141,9 +143,9 @@ def _row(parameter: Any) -> str:
         if option
         else (parameter.metavar or parameter.name.upper())
     )
-    said = (parameter.help or "").strip()
+    meaning = (parameter.help or "").strip()
     default = parameter.default
     plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool)
     if option and not flag and plain:
-        said += f" Default: `{default}`."
-    return f"| `{name}` | {said} |".replace("\\|", "|")
+        meaning += f" Default: `{default}`."
+    return f"| `{name}` | {meaning} |".replace("\\|", "|")

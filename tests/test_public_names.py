@@ -41,6 +41,10 @@ CONTAINERS = ("__call__", "__getitem__", "__len__")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
+# Old names of modules warn until they go.
+pytestmark = pytest.mark.filterwarnings("ignore:widelimit.* is now:DeprecationWarning")
+
+
 # The names.
 
 

@@ -24,14 +24,38 @@ from .layers import (
     LayerNorm,
     SumPool,
     parallel,
-)  # fmt: skip
+)
 from .network import Network, from_json, load_features, repeat, residual, serial
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "AvgPool", "Conv", "Dense", "Dropout", "FanInConcat", "FanInSum", "FanOut", "Flatten", "GlobalAvgPool", "GlobalSumPool",
-    "Identity", "Kernels", "Layer", "LayerNorm", "Network", "SumPool", "from_json", "linear", "load_features", "nets", "nt",
-    "parallel", "repeat", "residual", "serial", "sketch", "stax",
-]  # fmt: skip
+    "AvgPool",
+    "Conv",
+    "Dense",
+    "Dropout",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "GlobalAvgPool",
+    "GlobalSumPool",
+    "Identity",
+    "Kernels",
+    "Layer",
+    "LayerNorm",
+    "Network",
+    "SumPool",
+    "from_json",
+    "linear",
+    "load_features",
+    "nets",
+    "nt",
+    "parallel",
+    "repeat",
+    "residual",
+    "serial",
+    "sketch",
+    "stax",
+]
 __all__ += activations.__all__

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from widelimit.activations import CATALOGUE
 from widelimit.regression.device import at_edge
 from widelimit.reproduce import EXPERIMENTS, abrelu, activations, cifar10, embedding, speedup, tabular, widths
 from widelimit.reproduce.results import read_runs
@@ -128,12 +127,3 @@ def test_figures_of_the_paper_are_drawn_from_the_files_of_results(monkeypatch):
         study, runs = plots.finished(name)
         with Image.open(ROOT / "docs" / "images" / f"{name}.png") as image:
             assert image.text["Description"] == figure_of(study, runs), f"python benchmarks/plots.py docs/images {name}"
-
-
-def test_readme_and_docs_list_every_activation():
-    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/activations.md"))
-    for name, activation in CATALOGUE.items():
-        kind = type(activation).__name__
-        (row,) = re.findall(rf"\| `{name}` \| `{kind}\(.*\| (\w+) \|$", readme, flags=re.MULTILINE)
-        (kernel,) = re.findall(rf"\| `{name}` \| \[`{kind}\([^|]*\| ([\w ]+) \|", page)
-        assert kernel == {"quadrature": "one integral"}.get(row, row), name

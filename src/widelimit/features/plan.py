@@ -73,7 +73,7 @@ def outline(
 
 def outline_and_count(
     net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, widths: Widths
-) -> tuple[Drawn, int]:
+) -> tuple[PyTree, int]:
     """The shapes of what is drawn, and how many columns the last layer has."""
 
     def run(key: PRNGKeyArray) -> tuple[Drawn, Array]:
