@@ -271,10 +271,10 @@ def _plain(value):
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-def todays():
-    """What the list holds, of today's package."""
+def todays(kept=()):
+    """What the list holds, of today's package; `kept` are names that pages showed once."""
     return {
-        "names": {name: described(name) for name in shown_names()},
+        "names": {name: described(name) for name in sorted({*shown_names(), *kept})},
         "returned functions": returned_functions(),
         "activations by name": activations_by_name(),
         "python -m": list(RUNNABLE),
@@ -350,7 +350,7 @@ def test_what_changes_is_noticed():
 
 
 if __name__ == "__main__":
-    found = todays()
+    found = todays(json.loads(LIST.read_text())["names"])
     if unknown := [name for name, value in found["names"].items() if value is None]:
         sys.exit(f"Pages show {', '.join(unknown)}, which the package does not have. Mend the pages.")
     LIST.write_text(json.dumps(found, indent=1) + "\n")
