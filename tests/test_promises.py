@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import widelimit as wl
 from catalogue import ACTIVATIONS, COMPUTED, KINKED, case
 
-pytestmark = pytest.mark.precise
 ROWS, CHANNELS = 6, 5
 GROWING = {"exp", "monomial", "polynomial", "hermite", "rectified_monomial"}  # faster than linearly: may truly overflow
 quiet = settings(
@@ -58,6 +57,7 @@ def _cases():
             yield case(name, np.float32, marks=[] if name in SINGLE else [pytest.mark.slow])
 
 
+@pytest.mark.precise
 @pytest.mark.parametrize(("name", "dtype"), list(_cases()))
 def test_promises(name, dtype):
     """Finite, exactly symmetric, the diagonal equal to the variance recursion, no eigenvalue below -n eps lambda_max."""
@@ -88,6 +88,7 @@ def test_promises(name, dtype):
     run()
 
 
+@pytest.mark.precise
 @pytest.mark.parametrize("name", ["relu", "gelu", "sin", "elu"])
 def test_two_batches_give_what_one_gives(name):
     """K(x1, x2) of awkward rows is the block of K(x), up to what the rounding of a cosine costs a kinked slope."""
@@ -105,6 +106,7 @@ def test_two_batches_give_what_one_gives(name):
     run()
 
 
+@pytest.mark.precise
 @pytest.mark.parametrize("name", ["relu", "gelu"])
 @pytest.mark.parametrize("pool", [wl.Flatten(), wl.GlobalAvgPool()], ids=["flatten", "pool"])
 def test_promises_for_images(name, pool):
