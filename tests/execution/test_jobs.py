@@ -21,6 +21,9 @@ ROWS = Grid.of_rows(23, 8)
 class Shuffled:
     """An executor that runs blocks in another order."""
 
+    def __repr__(self):
+        return "Shuffled()"
+
     def run(self, program, grid, sources, sink, advance):
         for i in np.random.default_rng(0).permutation(len(grid)):
             ((block, value),) = stream(program, grid.part(i, len(grid)), sources, ahead=0)

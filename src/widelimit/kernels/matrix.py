@@ -36,7 +36,6 @@ compiled_kernel = jax.jit(kernel, static_argnames=("ntk", "diagonal", "pairs")) 
 
 Array = np.ndarray | jax.Array
 Path = str | os.PathLike[str]
-Output = Path | np.ndarray | Sequence[Path] | Sequence[np.ndarray] | None
 InputSource = ArraySource[Array] | DeviceSource[jax.Array]
 Traced = jax.Array | Slab[jax.Array]
 Rows = np.ndarray | Traced
@@ -84,7 +83,7 @@ def tiled(
     names: tuple[str, ...],
     memory: int | None = None,
     progress: bool = False,
-    out: Output = None,
+    out: object = None,
     side: int | None = None,
     symmetric: bool = False,
 ) -> Kernels:
@@ -189,17 +188,17 @@ def _compile(
     structure: jax.tree_util.PyTreeDef,
     leaves: int,
     sides: Sides,
-    inputs: tuple[Rows, Rows],
+    inputs: tuple[object, object],
     ntk: bool,
     traced_under: tuple[int, str],
 ) -> jax.stages.Compiled:
-    """Compile the kernels of two slices; `traced_under` is what they look up of the policy while they are traced."""
+    """Compile the kernels of two inputs of these shapes; `traced_under` is what they look up of the policy meanwhile."""
     net = jax.tree.unflatten(structure, [1.0] * leaves)
 
     def program(net: Layer, rows: Traced, columns: Traced) -> tuple[Kernels, Kernels]:
         return tile(net, cut(rows, sides[0]), cut(columns, sides[1]), ntk=ntk)
 
-    with jax.enable_x64(_dtype(inputs[0]) == np.float64):
+    with jax.enable_x64(jax.tree.leaves(inputs)[0].dtype == np.float64):
         return jax.jit(program).lower(net, *inputs).compile()
 
 
@@ -223,7 +222,7 @@ def _kernels(names: tuple[str, ...], arrays: Sequence[np.ndarray]) -> Kernels:
     return Kernels(named.get("nngp"), named.get("ntk"))
 
 
-def _paths(names: tuple[str, ...], out: Output) -> list[Path]:
+def _paths(names: tuple[str, ...], out: object) -> list[Path]:
     """The paths of files to write, one for each name; none where `out` is something else."""
     given = list(out) if isinstance(out, tuple | list) else [out]
     paths = [path for path in given if isinstance(path, str | os.PathLike)]
@@ -235,7 +234,7 @@ def _paths(names: tuple[str, ...], out: Output) -> list[Path]:
 
 
 def _targets(
-    names: tuple[str, ...], out: Output, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Array, ...]
+    names: tuple[str, ...], out: object, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Array, ...]
 ) -> list[np.ndarray]:
     """The arrays to write into, one for each name."""
     if out is None:

@@ -183,7 +183,7 @@ class FanInSum(_FanIn):
         return _sum(self._branches(x))
 
 
-def single_axis(axis: int) -> int:
+def single_axis(axis: object) -> int:
     """One axis."""
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise TypeError(f"FanInConcat joins along one axis, a whole number such as -1, not {axis!r}.")

@@ -19,14 +19,14 @@ from .shapes import Shape
 from .state import State
 
 
-def check_axes(given: int | Sequence[int]) -> int | tuple[int, ...]:
+def check_axes(given: object) -> int | tuple[int, ...]:
     """An axis, or a tuple of them."""
-    if np.ndim(given):
+    if np.ndim(cast(Sequence[int], given)):
         return tuple(_check_axis(axis) for axis in cast(Sequence[int], given))
-    return _check_axis(cast(int, given))
+    return _check_axis(given)
 
 
-def _check_axis(given: int) -> int:
+def _check_axis(given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
         raise TypeError(f"axis is a whole number, or a tuple of them, not {given!r}.")
     return int(given)

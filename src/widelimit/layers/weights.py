@@ -33,7 +33,7 @@ def check_optional_width(width: int | None) -> int | None:
     return None if width is None else check_int("width", width, least=1)
 
 
-def scales(s: Sequence[int]) -> tuple[int, int]:
+def scales(s: object) -> tuple[int, int]:
     """Width multipliers of the layer before and after. Only the standard parameterisation uses them."""
     if not (isinstance(s, tuple | list) and len(s) == 2):
         raise ValueError(f"s is a pair of whole numbers, such as (1, 1), not {s!r}.")
