@@ -74,7 +74,7 @@ def test_directives_name_what_exists():
 
 
 def test_modules_that_list_their_names_are_public():
-    """Or reached through `widelimit`, as activations, layers and sketches are; numerics and kernels.gpu are for the library itself."""
+    """Or reached through `widelimit`, as activations, layers and sketches are, or for the library itself."""
     source = ROOT / "src"
     listing = {
         ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
