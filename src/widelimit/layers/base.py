@@ -113,7 +113,7 @@ class Nonlinearity(Layer):
             ntk = None if ntk is None else ntk * act.k_slope(std, std, jnp.sign(std))
         else:
             arrays = state.nngp, state.ntk, *state.per_pixel(first, second)
-            nngp, ntk = fusion_barrier(kernels, *arrays, results=2)
+            nngp, ntk = fusion_barrier(kernels, arrays[0], results=2)(*arrays)
         return replace(state, nngp=nngp, ntk=ntk, gaussian=False, after=type(act).__name__)
 
     def forward(self, params: Parameters, x: Values, key: PRNGKeyArray | None) -> Values:

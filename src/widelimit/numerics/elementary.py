@@ -9,7 +9,7 @@ Three habits keep NaN out of the library:
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial, pi
 from typing import Any
 
@@ -218,22 +218,21 @@ def product_precision(dtype: Any) -> str | None:
     return None if jnp.dtype(dtype).itemsize < 4 else "highest"
 
 
-def fusion_barrier(fn: Callable[..., Any], *arrays: Array | None, results: int) -> Any:
-    """fn(*arrays), which XLA neither merges with other steps nor computes twice. Results are shaped like the first arrays.
+def fusion_barrier(fn: Callable[..., Any], first: Array | None, results: int) -> Callable[..., Any]:
+    """fn as a step that XLA neither merges with others nor computes twice, to be called with `first` as its first argument.
 
-    Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
+    There are `results` of them, shaped like the first arguments. Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
     a convolutional kernel then takes three times as long, a deep fully connected one twice. Its own barrier is gone
     before its CPU backend merges, but a branch stays: here on whether all of the first array is NaN, as the results are.
     On an accelerator XLA weighs what merging costs, and a branch would take as much time as several layers.
     """
-    first = arrays[0]
     if first is None or first.size == 0 or on_accelerator():
-        return fn(*arrays)
+        return fn
 
     def nan(*arrays: Array | None) -> Any:
         return jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), arrays[:results])
 
-    return jax.lax.cond(jnp.any(first == first), fn, nan, *arrays)
+    return partial(jax.lax.cond, jnp.any(first == first), fn, nan)
 
 
 def materialize(x: Array) -> Array:
