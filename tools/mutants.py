@@ -2,7 +2,7 @@
 
     python tools/mutants.py                        # 200 mutants, by seed 0
     python tools/mutants.py --count 20 --seed 3 --jobs 2
-    python tools/mutants.py --files hadamard.py "layers/*" --tests sketches/test_sketch.py layers/test_layers.py
+    python tools/mutants.py --files spectrum.py "layers/*" --tests regression/test_ridge.py layers/test_layers.py
 
 A first run of the fast tests notes which functions each test executes (.mutants/executed.json; --fresh notes them anew). A
 mutant meets the tests that execute its function, the quick ones first, then all tests of their files; a test that fails, an
@@ -228,7 +228,7 @@ def main() -> int:
     parser.add_argument(
         "--files", nargs="*", default=["*"], metavar="PATTERN", help="of src/widelimit, such as 'layers/*'"
     )
-    parser.add_argument("--tests", nargs="*", metavar="FILE", help="of tests, to notice them; all by default")
+    parser.add_argument("--tests", nargs="*", metavar="FILE", help="below tests, to notice them; all by default")
     parser.add_argument("--fresh", action="store_true", help="note anew which functions each test executes")
     options = parser.parse_args()
     CACHE.mkdir(exist_ok=True)
