@@ -152,7 +152,7 @@ FAULTS = [
     ),
     Fault(
         "a saved model forgets the weights of its rows", "estimators/stream.py",
-        '"effective": self.effective', '"effective": self.count',
+        '"effective": self.effective', '"effective": float(self.count)',
         "estimators/test_estimators.py::TestModels::test_weights_go_on_where_they_were",
     ),
     Fault(
