@@ -2,7 +2,7 @@
 
     python tools/mutants.py                        # 200 mutants, by seed 0
     python tools/mutants.py --count 20 --seed 3 --jobs 2
-    python tools/mutants.py --files ridge.py "layers/*" --tests test_ridge.py test_layers.py
+    python tools/mutants.py --files spectrum.py "layers/*" --tests regression/test_ridge.py layers/test_layers.py
 
 A first run of the fast tests notes which functions each test executes (.mutants/executed.json; --fresh notes them anew). A
 mutant meets the tests that execute its function, the quick ones first, then all tests of their files; a test that fails, an
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from faults import PACKAGE, PRECISE, ROOT, changed_source, run_tests
 
 CACHE = ROOT / ".mutants"
+TESTS = ROOT / "tests"
 Executed = dict[str, dict[str, float]]  # functions, and the seconds of each test that executes them
 
 
@@ -227,11 +228,11 @@ def main() -> int:
     parser.add_argument(
         "--files", nargs="*", default=["*"], metavar="PATTERN", help="of src/widelimit, such as 'layers/*'"
     )
-    parser.add_argument("--tests", nargs="*", metavar="FILE", help="test files to notice them; all by default")
+    parser.add_argument("--tests", nargs="*", metavar="FILE", help="below tests, to notice them; all by default")
     parser.add_argument("--fresh", action="store_true", help="note anew which functions each test executes")
     options = parser.parse_args()
     CACHE.mkdir(exist_ok=True)
-    tests = sorted(options.tests or (path.name for path in (ROOT / "tests").glob("test_*.py")))
+    tests = sorted(options.tests or (str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*.py")))
     noted = CACHE / "executed.json"
     kept: dict[str, Any] = json.loads(noted.read_text()) if noted.exists() and not options.fresh else {"files": []}
     if not set(tests) <= set(kept["files"]):
