@@ -221,10 +221,11 @@ def product_precision(dtype: Any) -> str | None:
 def fusion_barrier(fn: Callable[..., Any], first: Array | None, results: int) -> Callable[..., Any]:
     """fn as a step that XLA neither merges with others nor computes twice, to be called with `first` as its first argument.
 
-    There are `results` of them, shaped like the first arguments. Merged with the sums of a window, XLA computes an activation anew for every offset, and with it the layers before it:
-    a convolutional kernel then takes three times as long, a deep fully connected one twice. Its own barrier is gone
-    before its CPU backend merges, but a branch stays: here on whether all of the first array is NaN, as the results are.
-    On an accelerator XLA weighs what merging costs, and a branch would take as much time as several layers.
+    There are `results` of them, shaped like the first arguments. Merged with the sums of a window, XLA computes an activation
+    anew for every offset, and with it the layers before it: a convolutional kernel then takes three times as long, a deep
+    fully connected one twice. Its own barrier is gone before its CPU backend merges, but a branch stays: here on whether all
+    of the first array is NaN, as the results are. On an accelerator XLA weighs what merging costs, and a branch would take as
+    much time as several layers.
     """
     if first is None or first.size == 0 or on_accelerator():
         return fn
