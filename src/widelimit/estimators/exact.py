@@ -62,19 +62,10 @@ class NeuralKernelRidge(Neural):
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="auto",
         penalties=None, folds=5, image_shape=None, scale_rows=False, progress=False,
     ):  # fmt: skip
-        self.arch = arch
-        self.activation = activation
-        self.depth = depth
-        self.W_std = W_std
-        self.b_std = b_std
-        self.net = net
-        self.kernel = kernel
+        super().__init__(arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress)
         self.penalty = penalty
         self.penalties = penalties
         self.folds = folds
-        self.image_shape = image_shape
-        self.scale_rows = scale_rows
-        self.progress = progress
 
     def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> KernelProblem:
         """Sets the solution, and gives the problem that it solves."""

@@ -129,9 +129,21 @@ def with_parameters(text: str) -> Callable[[type], type]:
 
 
 class Neural(BaseEstimator):
-    """An estimator with a network; subclasses have the parameters named in `_network`."""
+    """An estimator with a network; its parameters are those that every such estimator has."""
 
     _saved: ClassVar[Declared] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+
+    def __init__(self, arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress):
+        self.arch = arch
+        self.activation = activation
+        self.depth = depth
+        self.W_std = W_std
+        self.b_std = b_std
+        self.net = net
+        self.kernel = kernel
+        self.image_shape = image_shape
+        self.scale_rows = scale_rows
+        self.progress = progress
 
     def _sizes(self) -> dict[str, int]:
         """The sizes that the arrays of a loaded model must have; an error where its network does not fit its inputs."""

@@ -55,21 +55,12 @@ class SketchedRidge(Sketched):
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
         penalty="auto", penalties=None, folds=5, image_shape=None, scale_rows=False, random_state=None, progress=False,
     ):  # fmt: skip
-        self.arch = arch
-        self.activation = activation
-        self.depth = depth
-        self.W_std = W_std
-        self.b_std = b_std
-        self.net = net
-        self.kernel = kernel
+        super().__init__(arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress)
         self.n_components = n_components
         self.penalty = penalty
         self.penalties = penalties
         self.folds = folds
-        self.image_shape = image_shape
-        self.scale_rows = scale_rows
         self.random_state = random_state
-        self.progress = progress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Draw the features and solve on all rows."""
