@@ -197,9 +197,8 @@ def gradient_descent_mse_ensemble(
     **kernel_fn_train_train_kwargs: Any,
 ) -> Callable[..., Any]:
     """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
-    layout = _Layout(y_train, trace_axes)
+    rate, layout = learning_rate / np.size(y_train), _Layout(y_train, trace_axes)
     y = layout.flat(y_train)
-    rate = learning_rate / np.size(y_train)
     train: dict[str, Any] = {}  # kernels of the training rows, and flows, as they are needed
     flows: dict[str, linear.GradientFlow] = {}
 

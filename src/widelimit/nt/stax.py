@@ -15,6 +15,7 @@ from jaxtyping import Array
 from .. import activations as act
 from .. import layers as lay
 from .. import network
+from .choosing import missing_name
 from .kernels import KernelFn, canonical, restored, restored_shape
 
 __all__ = [
@@ -382,11 +383,5 @@ _NEAREST = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEAREST:
-        raise AttributeError(f"stax.{name} of neural-tangents is not offered. The nearest is {_NEAREST[name]}.")
-    hint = (
-        f" widelimit.{name} is one: stax.Triple(widelimit.{name}()) makes it a layer of stax."
-        if hasattr(act, name)
-        else ""
-    )
-    raise AttributeError(f"widelimit.stax has no {name!r}.{hint}")
+    hint = f" widelimit.{name} is one: stax.Triple(widelimit.{name}()) makes it a layer of stax."
+    raise missing_name("stax", name, _NEAREST, hint if hasattr(act, name) else "")

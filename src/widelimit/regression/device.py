@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Num
 
-from .arrays import ArrayLike
+from .arrays import ArrayLike, Penalties, Scores, Targets
 from .objective import check_penalties
 from .on_device import Rows, predict_rows, solve_features, solve_kernel
 from .path import lowest
@@ -30,9 +30,9 @@ class HeldOut(NamedTuple):
     Where a penalty is too small for a factor, the error is inf and the share 0.
     """
 
-    penalties: Float[np.ndarray, " penalties"]
-    errors: Float[np.ndarray, " penalties"]
-    accuracies: Float[np.ndarray, " penalties"]
+    penalties: Penalties
+    errors: Scores
+    accuracies: Scores
 
     @property
     def chosen(self) -> float:
@@ -100,7 +100,7 @@ def at_edge(penalty: float, penalties: Sequence[float]) -> bool:
 
 def _check(
     rows: Rows, y: ArrayLike, penalties: ArrayLike, stop: int | None, name: str
-) -> tuple[Float[np.ndarray, "n outputs"], Float[np.ndarray, " penalties"], int]:
+) -> tuple[Targets, Penalties, int]:
     targets, shares = np.asarray(y, np.float64), check_penalties(penalties)
     stop = len(rows) if stop is None else stop
     if rows.ndim != 2 or targets.ndim != 2 or not 1 < len(targets) < stop <= len(rows):

@@ -26,11 +26,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    K: ArrayLike,
-    y: ArrayLike,
-    K_cross: ArrayLike | None = None,
-    K_test: ArrayLike | None = None,
-    noise: Scalar = 0.0,
+    K: ArrayLike, y: ArrayLike, K_cross: ArrayLike | None = None, K_test: ArrayLike | None = None, noise: Scalar = 0.0
 ) -> Posterior:
     """The Gaussian process with kernel matrix K on the training rows, given their targets y.
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from ..execution.grid import ranges
+from .arrays import Penalties, Targets, Weight
 from .objective import Centred, Mean, Unit, absolute_penalties, effective_rows, target_mean
 from .path import Path
 from .tiles import Tiles, fill_up, multiply_slabs, solve_tiles, split_rows, trace
@@ -26,9 +27,9 @@ _predict = jax.jit(lambda part, mean, solutions: jnp.einsum("nm,pmo->pno", part.
 
 def solve_features(
     phi: Rows,
-    y: Float[np.ndarray, "n outputs"],
-    penalties: Float[np.ndarray, " penalties"],
-    weight: Float[np.ndarray, " n"] | None = None,
+    y: Targets,
+    penalties: Penalties,
+    weight: Weight | None = None,
     *,
     centred: Centred,
     unit: Unit,
@@ -65,14 +66,7 @@ def solve_features(
 
 
 def solve_kernel(
-    K: Rows,
-    y: Float[np.ndarray, "n outputs"],
-    penalties: Float[np.ndarray, " penalties"],
-    weight: Float[np.ndarray, " n"] | None = None,
-    *,
-    centred: Centred,
-    unit: Unit,
-    tile: int,
+    K: Rows, y: Targets, penalties: Penalties, weight: Weight | None = None, *, centred: Centred, unit: Unit, tile: int
 ) -> tuple[Path, Mean]:
     """Fit the first len(y) rows and columns of a kernel: coefficients (penalties, n, outputs), not scored, and the means."""
     n = len(y)
@@ -87,9 +81,7 @@ def solve_kernel(
     return Path(absolute, coefficients, np.full(len(absolute), np.nan)), Mean(mean, centre)
 
 
-def _kernel_tiles(
-    K: Rows, weight: Float[np.ndarray, " n"], centred: Centred, side: int
-) -> tuple[Tiles, Float[Array, " n"]]:
+def _kernel_tiles(K: Rows, weight: Weight, centred: Centred, side: int) -> tuple[Tiles, Float[Array, " n"]]:
     """The tiles of the centred S K S, S = W^(1/2), and the mean that was subtracted."""
     n, share = len(weight), jnp.asarray(weight / weight.sum())
     A: Tiles = {}

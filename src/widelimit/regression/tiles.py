@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from ..execution.grid import ranges
+from .arrays import Penalties
 
 Tiles = dict[tuple[int, int], Float[Array, "side side"]]
 Slab = Float[Array, "side columns"]
@@ -52,7 +52,7 @@ def trace(A: Tiles) -> float:
 
 
 def solve_tiles(
-    A: Tiles, b: list[Float[Array, "side outputs"]], penalties: Float[np.ndarray, " penalties"]
+    A: Tiles, b: list[Float[Array, "side outputs"]], penalties: Penalties
 ) -> Float[Array, "penalties rows outputs"]:
     """(A + penalty)^-1 b for every penalty; NaN where there is no factor, and an error where there is none for any."""
     solutions = jnp.stack([jnp.concatenate(x) for x in _solve_each(A, b, penalties)])
@@ -64,7 +64,7 @@ def solve_tiles(
     return solutions
 
 
-def _solve_each(A: Tiles, b: list[Array], penalties: Float[np.ndarray, " penalties"]) -> Iterator[list[Array]]:
+def _solve_each(A: Tiles, b: list[Array], penalties: Penalties) -> Iterator[list[Array]]:
     for penalty in penalties:
         L = _factor(A, len(b), penalty)
         if L is None:
