@@ -46,7 +46,7 @@ LINEAR = {
     "two rounds, several blocks": (lambda key, x: sketch.projection(key, 90, 300, rounds=2)(x) / 300**0.5, LONG, 1),
     "a matrix": (lambda key, x: sketch.projection(key, 90, 40, dense=True)(x) / 40**0.5, LONG, 1),
     "fold": (lambda key, x: sketch.fold(sketch.draw_signs(key, 90), x, 32), LONG, 1),
-    "few columns of more": (lambda key, x: x @ sketched._mixed(key, 20, 8), UNIT, 1),
+    "few columns of more": (lambda key, x: x @ sketched._draw_signs(key, 20, 8), UNIT, 1),
     "TensorSRHT": (lambda key, x: sketch.product(key, 90, 90, 64)(x, x), LONG, 2),
     "product of short vectors": (lambda key, x: sketch.product(key, 20, 20, 64)(x, x), UNIT, 2),
 }

@@ -76,7 +76,7 @@ def _writeable(k: Array) -> Array:
     return k.copy() if isinstance(k, np.ndarray) else k
 
 
-def tiled(
+def by_tiles(
     net: Layer,
     x1: Array,
     x2: Array | None,
@@ -96,8 +96,8 @@ def tiled(
     alone, symmetric = x2 is None, symmetric or x2 is None
     other = x1 if x2 is None else x2
     shape, dtype = (len(x1), len(other)), kernel_dtype(x1.dtype)
-    paths = _paths(names, out)
-    arrays = [] if paths else _targets(names, out, shape, dtype, (x1, other))
+    paths = _output_paths(names, out)
+    arrays = [] if paths else _output_arrays(names, out, shape, dtype, (x1, other))
     files = MatrixFiles(paths, digest(names, net, x1, x2)) if paths else None
     if 0 in shape:
         arrays = arrays or [np.empty(shape, dtype) for _ in names]
@@ -111,7 +111,7 @@ def tiled(
     else:
         sides = _sides(sources, _limit(numbers, sources, "ntk" in names, memory, side))
     program = partial(
-        _run, _compiled(numbers, sources, sides, "ntk" in names), _on_device(numbers, dtype), sides, names
+        _run, _compile_tile(numbers, sources, sides, "ntk" in names), _on_device(numbers, dtype), sides, names
     )
     grid = Grid.of_tiles(shape, sides, symmetric)
     sink: Matrices | MatrixFiles = Matrices(arrays, symmetric, own_diagonal=alone)
@@ -155,7 +155,7 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
     def bytes_for(limit: int) -> tuple[int, int]:
         """The longer side of the tiles, and what all in work take."""
         sides = _sides(sources, limit)
-        need = _bytes_needed(_compiled(net, sources, sides, ntk), sum(sides), first)
+        need = _bytes_needed(_compile_tile(net, sources, sides, ntk), sum(sides), first)
         return max(sides), policy.current().workers * need
 
     return limit if memory is None else policy.side_within(memory, limit, bytes_for)
@@ -176,7 +176,7 @@ def _sides(sources: Sequence[InputSource], limit: int) -> Sides:
     return min(bucket(rows), limit), min(bucket(columns), limit)
 
 
-def _compiled(net: Layer, sources: Sequence[InputSource], sides: Sides, ntk: bool) -> jax.stages.Compiled:
+def _compile_tile(net: Layer, sources: Sequence[InputSource], sides: Sides, ntk: bool) -> jax.stages.Compiled:
     """The program of a tile, compiled once for all values of a network's parameters."""
     leaves, structure = jax.tree.flatten(net)
     inputs = tuple(source.abstract(side) for source, side in zip(sources, sides, strict=True))
@@ -222,28 +222,28 @@ def _kernels(names: tuple[str, ...], arrays: Sequence[np.ndarray]) -> Kernels:
     return Kernels(named.get("nngp"), named.get("ntk"))
 
 
-def _paths(names: tuple[str, ...], out: object) -> list[Path]:
+def _output_paths(names: tuple[str, ...], out: object) -> list[Path]:
     """The paths of files to write, one for each name; none where `out` is something else."""
-    given = list(out) if isinstance(out, tuple | list) else [out]
-    paths = [path for path in given if isinstance(path, str | os.PathLike)]
-    if len(paths) < len(given):
+    outs = list(out) if isinstance(out, tuple | list) else [out]
+    paths = [path for path in outs if isinstance(path, str | os.PathLike)]
+    if len(paths) < len(outs):
         return []
     if len({os.path.realpath(path) for path in paths}) != len(names):
         raise ValueError(f"out takes a path for each of {', '.join(names)}, and was given {out!r}.")
     return paths
 
 
-def _targets(
+def _output_arrays(
     names: tuple[str, ...], out: object, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Array, ...]
 ) -> list[np.ndarray]:
     """The arrays to write into, one for each name."""
     if out is None:
         return [np.empty(shape, dtype) for _ in names]
-    given = list(out) if isinstance(out, tuple | list) else [out]
-    if len(given) != len(names):
-        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(given)}.")
+    outs = list(out) if isinstance(out, tuple | list) else [out]
+    if len(outs) != len(names):
+        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(outs)}.")
     arrays: list[np.ndarray] = []
-    for array in given:
+    for array in outs:
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             seen = f"{array.dtype} of the shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
             raise ValueError(

@@ -89,7 +89,7 @@ def fit_hyperparameters(
     with jax.enable_x64(True):
         run = jax.jit(jax.value_and_grad(loss, has_aux=True))
         data = jnp.asarray(rows, jnp.float64), jnp.asarray(targets)
-        value = _walled(lambda theta: run(jnp.asarray(theta), *data))
+        value = _with_wall(lambda theta: run(jnp.asarray(theta), *data))
         first = parameters.first()
         if value(first)[0] == _WALL:
             raise ValueError(
@@ -104,7 +104,7 @@ def fit_hyperparameters(
     return Fit(fitted, noise, -float(result.fun), int(result.nit), bool(result.success), str(result.message), jitter)
 
 
-def _walled(
+def _with_wall(
     run: Callable[[np.ndarray], tuple[tuple[Array, Array], Array]],
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """The value and its gradient; a wall for the line search after a step too far, where they are not finite."""
