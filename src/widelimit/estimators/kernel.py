@@ -98,12 +98,8 @@ def _rows(X: Any) -> np.ndarray:
 def _with_scales(net: Network, names: tuple[str, ...], values: Any) -> Network:
     """The network with these scales in all of its Dense layers."""
     for name, value in zip(names, values, strict=True):
-        net = eqx.tree_at(partial(_all_of, name), net, replace_fn=partial(_replace, value))
+        net = eqx.tree_at(partial(_all_of, name), net, [value] * len(_all_of(name, net)))
     return net
-
-
-def _replace(new: Any, old: Any) -> Any:
-    return new
 
 
 def _all_of(name: str, net: Network) -> list[Any]:

@@ -23,6 +23,7 @@ from ..execution.sinks import DeviceRows, HostRows
 from ..execution.sources import ArraySource, fill
 from ..kernels.exact import Kernels, kernel
 from ..numerics.checks import check_int
+from ..numerics.padding import power_of_two
 from ..numerics.precision import check_inputs, in_input_precision, precision_scope
 from ..sketches import Exact, Sketch
 from ..storage.format import FEATURE_MAP, reading_arrays, write_arrays
@@ -155,7 +156,7 @@ class FeatureMap(eqx.Module):
     def _size(self, x: Columns, batch: int | None) -> int:
         """How many rows go through at a time: of few, one of few numbers, which share programs."""
         size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
-        return min(size, 1 << max(len(x) - 1, 0).bit_length())
+        return min(size, power_of_two(len(x)))
 
     def _program(self, size: int) -> Callable[[Columns], list[Array]]:
         """The features of up to `size` rows, filled up so that one program serves all."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import combinations, product
 from math import prod
-from typing import Protocol, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,13 +41,6 @@ Traced = jax.Array | Slab[jax.Array]
 Rows = np.ndarray | Traced
 Compiled = Callable[[Layer, Rows, Rows], tuple[Kernels, Kernels]]
 Sides = tuple[int, int]
-
-
-class Memory(Protocol):
-    """What XLA says of the memory of a compiled program."""
-
-    temp_size_in_bytes: int
-    output_size_in_bytes: int
 
 
 def is_large(net: Layer, x1: Array, x2: Array | None) -> bool:
@@ -163,7 +156,7 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
 
 def _bytes_needed(compiled: jax.stages.Compiled, rows: int, x: Array) -> int:
     """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
-    analysis = cast(Memory, compiled.memory_analysis())
+    analysis: Any = compiled.memory_analysis()  # of XLA, without types
     inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
     return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
 

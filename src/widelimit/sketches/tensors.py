@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .hadamard import power_of_two
+from ..numerics.padding import power_of_two
 from .linear_maps import Projection, projection, several
 
 
