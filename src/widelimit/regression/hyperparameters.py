@@ -14,8 +14,7 @@ from ..network import Network
 from ..numerics.precision import check_inputs
 from .arrays import ArrayLike, Scalar
 from .checks import check_kernels
-from .factor import warn_of_jitter
-from .gaussian_process import log_likelihood
+from .gaussian_process import log_likelihood, warn_of_jitter
 
 _WALL = 1e30  # the objective where it is not finite
 
