@@ -280,7 +280,7 @@ def _decode(header: Mapping[str, Any]) -> Network:
 
 
 def _decode_checked(header: Any) -> Network:
-    """The network in a file of something else, whose program is to be compiled at once."""
+    """The network in the file of a feature map or a model. Its sizes are checked, because loading compiles its program."""
     header = check_header(header, NETWORK)
     check_sizes(header["network"])
     return _decode(header)

@@ -80,7 +80,7 @@ class Choice(NamedTuple):
 
 
 class Stream:
-    """The rows seen so far, and the solution on them, computed when it is asked for."""
+    """The rows seen so far, and the solution on them, computed when it is first read."""
 
     _saved: ClassVar[Declared] = {
         "features": int, "outputs": int, "choice": Choice, "folds": int, "count": int, "effective": float,

@@ -85,7 +85,7 @@ def cut(rows: Slab[Arrays], size: int) -> Arrays: ...
 @overload
 def cut(rows: Arrays, size: int) -> Arrays: ...
 def cut(rows: Any, size: int) -> Any:
-    """The same inside of the program: out of a slab `size` rows are cut, the last one repeated beyond the end."""
+    """The rows, inside a compiled program: out of a slab `size` rows are cut, the last one repeated beyond the end."""
     if not isinstance(rows, Slab):
         return rows
     return jax.tree.map(lambda x: x[jnp.minimum(rows.start + jnp.arange(size), len(x) - 1)], rows.arrays)

@@ -58,7 +58,7 @@ class FeatureMap(eqx.Module):
     sketch: Sketch = eqx.field(static=True)
     input_shape: tuple[int, ...] = eqx.field(static=True)
     columns: int = eqx.field(static=True)
-    several: bool = eqx.field(static=True)  # whether a tuple of kernels was asked for
+    several: bool = eqx.field(static=True)  # whether `get` was a tuple of kernels
     dtype: str | None = eqx.field(static=True)
 
     def __call__(self, x: Any, batch: int | None = None, progress: bool = False) -> Any:
@@ -82,7 +82,7 @@ class FeatureMap(eqx.Module):
         return self._choose(execute(program, grid, [ArraySource(x)], sink, Pipeline(), label))
 
     def blocks(self, x: Any, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
-        """The features of `batch` rows after the other, for those who do not keep them."""
+        """The features block by block, `batch` rows each, for callers who do not keep them all."""
         x = self._check_rows(x)
         size = self._size(x, batch)
         grid = Grid.of_rows(len(x), size)
@@ -154,7 +154,7 @@ class FeatureMap(eqx.Module):
         return policy.batch_rows(row)
 
     def _size(self, x: Columns, batch: int | None) -> int:
-        """How many rows go through at a time: of few, one of few numbers, which share programs."""
+        """The rows of a batch. Few rows are filled up to a power of two, so that inputs of similar sizes share programs."""
         size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
         return min(size, power_of_two(len(x)))
 

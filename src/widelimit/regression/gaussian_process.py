@@ -18,7 +18,7 @@ from .sums import RidgeState
 
 
 class Posterior(NamedTuple):
-    """A Gaussian process given data; `covariance` holds variances where those were asked for, and None where neither."""
+    """A Gaussian process given data; `covariance` is a matrix, a vector of variances, or None where it was not requested."""
 
     mean: Float[AnyArray, " m *outputs"]
     covariance: Float[AnyArray, " m *m"] | None

@@ -14,7 +14,7 @@ By = Literal["loo", "gcv"] | int  # a number is that of the folds
 
 
 class KernelProblem(NamedTuple):
-    """A kernel matrix, targets and weights, centred as asked for; solved for any penalties."""
+    """A kernel matrix, targets and weights, centred as requested, which can be solved for any penalties."""
 
     K: Float[np.ndarray, "n n"]
     y: Targets

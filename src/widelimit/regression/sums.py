@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 
 def empty(features: int, outputs: int) -> RidgeState:
-    """A state of no rows, of so many features and outputs."""
+    """The state of no rows."""
     return RidgeState(np.zeros((features, features)), np.zeros((features, outputs)), np.zeros(outputs), 0.0)
 
 

@@ -27,13 +27,13 @@ _solve_backward = jax.jit(lambda L, b: solve_triangular(L, b, lower=True, trans=
 
 
 def fill_up(part: Float[Array, "..."], *shape: int) -> Float[Array, "..."]:
-    """With zeros, as many rows, or rows and columns, as a tile has."""
+    """Pad an array with zeros to the size of a tile: to its rows, or its rows and columns."""
     missing = [target - size for target, size in zip(shape, part.shape, strict=False)]
     return jnp.pad(part, [(0, m) for m in missing] + [(0, 0)] * (part.ndim - len(missing))) if any(missing) else part
 
 
 def split_rows(x: Float[Array, "n ..."], side: int) -> list[Float[Array, "side ..."]]:
-    """Rows in parts of as many as a tile has."""
+    """Cut rows into parts of `side` rows; the last one is padded."""
     return [fill_up(x[rows], side) for rows in ranges(len(x), side)]
 
 

@@ -13,7 +13,7 @@ def hadamard_plain(x: Array) -> Array:
 
 
 def hadamard(x: Array) -> Array:
-    """The same: the matrix of order m1 m2 is the Kronecker product of those of m1 and m2.
+    """The transform of the last axis: the matrix of order m1 m2 is the Kronecker product of those of m1 and m2.
 
     Each product works on the last axis, where it is one large matrix product, and puts the next axis there.
     """
