@@ -84,7 +84,7 @@ def one_layer(kind, act, get, columns=64, keys=KEYS):
 
     def gram(key):
         drawn = drawing.draw(net, key, (20,), get, kind, widths)
-        columns = drawing.applied(net, drawn, x, get, kind, widths)
+        columns = drawing.apply(net, drawn, x, get, kind, widths)
         return columns @ columns.T
 
     return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(keys))
@@ -255,7 +255,7 @@ def test_a_homogeneous_network_is_one_polynomial(tmp_path):
 
     def gram(key):
         drawn = drawing.draw(layer, key, (12,), "nngp", kind, widths)
-        columns = drawing.applied(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
+        columns = drawing.apply(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
         return columns @ columns.T
 
     expected = np.polynomial.polynomial.polyval(c, polynomial.coefficients) * np.outer(length, length)
