@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
-from ..numerics import angle, derivative, graded, legendre, safe_divide, safe_sqrt
+from ..numerics import angle, derivative, graded_rule, legendre, safe_divide, safe_sqrt
 from .hermite import Scalar, rule, series
 
 _REACH = 9.0  # the Gaussian weight beyond is below 1e-17
@@ -145,7 +145,7 @@ def sectors(
     from 0 to 1; where u is negative and v positive, u = -a r sin(w x) and v = b r sin(w (1 - x)) with w = theta. The
     other two sectors are these with both signs turned.
     """
-    x, w = graded(nodes, power)
+    x, w = graded_rule(nodes, power)
     y, v = legendre(nodes * 5 // 8)
 
     def sector(width: Array, sign: float) -> Array:

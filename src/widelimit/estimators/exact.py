@@ -12,7 +12,7 @@ from ..kernels.exact import kernel
 from ..numerics.checks import check_int
 from ..regression.kernel import KernelProblem, kernel_problem
 from ..regression.objective import effective_rows
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 from .inputs import NETWORK, ROWS, Neural, check_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
@@ -53,7 +53,7 @@ _PARAMETERS = f"""
 class NeuralKernelRidge(Neural):
     """What classifier and regressor share."""
 
-    _saved: ClassVar[Declared] = {
+    _saved: ClassVar[Declaration] = {
         "kernel_": str, "X_fit_": "rows columns", "dual_coef_": "rows outputs", "intercept_": "outputs",
         "penalty_": float, "penalties_": np.ndarray, "scores_": np.ndarray,
     }  # fmt: skip
@@ -123,7 +123,7 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
     most likely, and its noise has the variance `scale_ * penalty_`.
     """
 
-    _saved: ClassVar[Declared] = {"one_output_": bool, "root_": "rows", "scale_": "outputs"}
+    _saved: ClassVar[Declaration] = {"one_output_": bool, "root_": "rows", "scale_": "outputs"}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelRegressor":
         """Solve on all rows."""

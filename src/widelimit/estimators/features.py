@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features.feature_map import FeatureMap
 from ..numerics.checks import check_int
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB
@@ -20,7 +20,7 @@ _MOST = 2**20  # components, whose products alone would take 8 TiB
 class Sketched(Neural):
     """An estimator on random features; subclasses have `n_components`, `random_state` and `progress`."""
 
-    _saved: ClassVar[Declared] = {"map_": FeatureMap}
+    _saved: ClassVar[Declaration] = {"map_": FeatureMap}
 
     def _draw_map(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)

@@ -20,7 +20,7 @@ from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
 from ..numerics.checks import check_int
 from ..numerics.padding import bucket
-from ..storage.state import Declared
+from ..storage.state import Declaration
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,
@@ -131,7 +131,7 @@ def with_parameters(text: str) -> Callable[[type], type]:
 class Neural(BaseEstimator):
     """An estimator with a network; its parameters are those that every such estimator has."""
 
-    _saved: ClassVar[Declared] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+    _saved: ClassVar[Declaration] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
 
     def __init__(self, arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress):
         self.arch = arch

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
-from ..numerics.padding import bucket, padded
+from ..numerics.padding import bucket, pad_rows
 from ..numerics.precision import in_input_precision
 from .inputs import KERNELS, fill_columns, network
 
@@ -60,7 +60,7 @@ class NeuralKernel(Kernel):
         if not names:
             return net.kernel(x, get=self.kernel), np.empty((len(x), len(x), 0))
         parameters = [getattr(net.layers[0], name) for name in names]
-        full = padded(x, bucket(len(x)))
+        full = pad_rows(x, bucket(len(x)))
         value, slopes = in_input_precision(
             lambda x: _slopes(net, x, tuple(names), tuple(parameters), self.kernel), full
         )

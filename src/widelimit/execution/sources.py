@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..numerics.padding import padded
+from ..numerics.padding import pad_rows
 
 Arrays = TypeVar("Arrays")  # an array, or a pytree of arrays with equally many rows
 Rows_co = TypeVar("Rows_co", covariant=True)
@@ -77,7 +77,7 @@ class DeviceSource(Generic[Arrays]):
 
 def fill(rows: Arrays, size: int) -> Arrays:
     """Rows that were read, before a compiled program takes them: `size` of them, the last one repeated."""
-    return rows if isinstance(rows, Slab) else jax.tree.map(lambda x: padded(x, size), rows)
+    return rows if isinstance(rows, Slab) else jax.tree.map(lambda x: pad_rows(x, size), rows)
 
 
 @overload

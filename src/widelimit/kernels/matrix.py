@@ -27,7 +27,7 @@ from ..execution.sinks import Matrices, Tile
 from ..execution.sources import ArraySource, DeviceSource, Slab, cut, fill
 from ..layers import Layer
 from ..numerics.device import backend
-from ..numerics.padding import bucket, padded
+from ..numerics.padding import bucket, pad_rows
 from ..numerics.precision import in_input_precision
 from ..storage.files import digest
 from .exact import Kernels, covariances, kernel, kernel_dtype, tile
@@ -59,7 +59,7 @@ def at_once(net: Layer, x1: Array, x2: Array | None, names: tuple[str, ...], dia
         return run(x1, x2)
     if x1.ndim > 2 or not len(x1) or (x2 is not None and not len(x2)):
         return jax.tree.map(_writeable, in_input_precision(run, x1, x2))
-    full = [None if x is None else padded(x, bucket(len(x))) for x in (x1, x2)]
+    full = [None if x is None else pad_rows(x, bucket(len(x))) for x in (x1, x2)]
     sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
     return jax.tree.map(lambda k: _writeable(k[sides[: k.ndim]]), in_input_precision(run, *full))
 

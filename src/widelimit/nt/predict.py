@@ -47,13 +47,13 @@ class _Layout:
 
     def __init__(self, y: Any, trace_axes: int | Sequence[int]):
         rank = np.ndim(y)
-        given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
-        if rank < 2 or any(not -rank <= axis < rank or axis % rank == 0 for axis in given):
+        axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
+        if rank < 2 or any(not -rank <= axis < rank or axis % rank == 0 for axis in axes):
             raise ValueError(
                 f"Targets are (n, outputs), and trace_axes axes of theirs other than the first; they were {np.shape(y)} and "
                 f"{trace_axes!r}. A single output is y[:, None]."
             )
-        self.traced = sorted({axis % rank for axis in given})
+        self.traced = sorted({axis % rank for axis in axes})
         self.beside = [axis for axis in range(1, rank) if axis not in self.traced]
         self.outputs = np.shape(y)[1:]
 

@@ -22,7 +22,7 @@ def bucket(rows: int) -> int:
     return power_of_two(rows) if rows <= 64 else -(-rows // 64) * 64
 
 
-def padded(x: Rows, count: int) -> Rows:
+def pad_rows(x: Rows, count: int) -> Rows:
     """x with `count` rows: the last one is repeated, and zeros where there is none. NumPy or JAX as x is."""
     missing = count - len(x)
     if missing <= 0:
