@@ -19,7 +19,7 @@ from .execution.policy import parse_bytes
 from .features.feature_map import FeatureMap, feature_map, load_feature_map
 from .kernels.empirical import empirical_kernel
 from .kernels.exact import Kernels
-from .kernels.matrix import at_once, is_large, tiled
+from .kernels.matrix import at_once, by_tiles, is_large
 from .layers import (
     FanInSum,
     FanOut,
@@ -66,7 +66,7 @@ class Network(Serial):
     ) -> Any:
         """The exact kernels between the rows of x1 and those of x2, or with x2=None of x1 with itself.
 
-        `get` is "nngp", "ntk", or a tuple of both, which gives `Kernels`; only what is asked for is computed.
+        `get` is "nngp", "ntk", or a tuple of both, which gives `Kernels`; only what is in_tiles for is computed.
         `diagonal=True` gives only K(x, x) of every row of x1. NumPy arrays give NumPy arrays, computed in their own
         precision (integers in float32); JAX arrays keep their dtype and may be traced.
 
@@ -79,13 +79,13 @@ class Network(Serial):
         names = _readings(get)
         if diagonal and x2 is not None:
             raise ValueError("diagonal=True gives K(x1, x1) alone, but x2 was given too. Leave x2 out.")
-        asked = memory is not None or progress or out is not None
-        if asked and diagonal:
+        in_tiles = memory is not None or progress or out is not None
+        if in_tiles and diagonal:
             raise ValueError("memory, progress and out are for whole matrices, and diagonal=True was given too.")
         x1, x2 = check_inputs(x1, x2)
         shape = self.shape(x1.shape[1:], None)
         net, x1, x2 = _without_leading_flatten(self, x1, x2)
-        if asked:
+        if in_tiles:
             if len(shape) != 1:
                 raise ValueError(
                     f"memory, progress and out need outputs without pixels, not {shape}. End with Flatten."
@@ -100,9 +100,9 @@ class Network(Serial):
                     "memory, progress and out are for numbers, and JAX is tracing the inputs or the network. Leave them "
                     "out inside jit and grad."
                 ) from None
-            return _choose(tiled(net, x1, x2, names, budget, progress, out), get)
+            return _choose(by_tiles(net, x1, x2, names, budget, progress, out), get)
         if is_large(net, x1, x2) and len(shape) == 1 and not diagonal:
-            return _choose(tiled(net, x1, x2, names), get)
+            return _choose(by_tiles(net, x1, x2, names), get)
         return _choose(at_once(net, x1, x2, names, diagonal), get)
 
     def feature_map(
@@ -221,15 +221,15 @@ def _check_key(method: str, key: Any) -> None:
         raise TypeError(f"{method} takes one random key, such as jax.random.key(0), not {key!r}.")
 
 
-def _input_shape(given: Sequence[int]) -> tuple[int, ...]:
+def _input_shape(sizes: Sequence[int]) -> tuple[int, ...]:
     """The shape of one input, without the batch."""
     try:
-        shape = tuple(check_int("size", size, least=1) for size in given)
+        shape = tuple(check_int("size", size, least=1) for size in sizes)
     except (TypeError, ValueError):
         shape = ()
     if not shape:
         raise ValueError(
-            f"input_shape is the shape of one input without the batch, such as (20,) or (32, 32, 3), not {given!r}."
+            f"input_shape is the shape of one input without the batch, such as (20,) or (32, 32, 3), not {sizes!r}."
         )
     return shape
 
@@ -280,7 +280,7 @@ def _decode(header: Mapping[str, Any]) -> Network:
 
 
 def _decode_checked(header: Any) -> Network:
-    """The network in a file of something else, whose program is to be compiled at once."""
+    """The network in the file of a feature map or a model. Its sizes are checked, because loading compiles its program."""
     header = check_header(header, NETWORK)
     check_sizes(header["network"])
     return _decode(header)

@@ -9,7 +9,7 @@ import pytest
 
 from widelimit.execution.executors import Pipeline, Threads, execute, stream
 from widelimit.execution.grid import Grid
-from widelimit.execution.sinks import DeviceRows, HostRows, Joined, Matrices, Sum, Tile
+from widelimit.execution.sinks import DeviceRows, HostRows, JoinedTiles, Matrices, Sum, Tile
 from widelimit.execution.sources import ArraySource, DeviceSource, Slab, cut, fill
 
 X = np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
@@ -191,7 +191,7 @@ def test_joined_tiles_of_pixels_are_not_mirrored():
     """(n1, n2, pixels) is no matrix, whose mirror image would be another block: it is still missing."""
     square, grid = Grid.of_tiles((23, 23), (8, 8)), Grid.of_tiles((23, 23), (8, 8), symmetric=True)
     for pixels, missing in ((False, 0), (True, 3)):
-        sink: Joined = Joined(mirrored=True)
+        sink: JoinedTiles = JoinedTiles(mirrored=True)
         for block, value in stream(
             lambda x, y, p=pixels: (x @ y.T)[..., None] if p else x @ y.T, grid, [ArraySource(X)] * 2
         ):
@@ -205,7 +205,7 @@ def test_the_bar_counts_rows_and_tiles(capsys):
     assert "rows of squares" in shown
     assert "23/23" in shown
     tiles = Grid.of_tiles((23, 9), (8, 8))
-    execute(lambda x, y: x @ y.T, tiles, [ArraySource(X), ArraySource(X[:9])], Joined(False), Pipeline(), "tiles")
+    execute(lambda x, y: x @ y.T, tiles, [ArraySource(X), ArraySource(X[:9])], JoinedTiles(False), Pipeline(), "tiles")
     assert "6/6" in capsys.readouterr().out
     execute(np.square, ROWS, [ArraySource(X)], HostRows(23), Threads(2))
     assert capsys.readouterr().out == ""

@@ -39,12 +39,12 @@ def test_tiles_are_the_whole(small_tiles, dtype):
     with jax.enable_x64(dtype == np.float64):
         expected = [np.asarray(k) for k in exact.kernel(NET, x)]
     for get, whole in zip(("nngp", "ntk"), expected, strict=True):
-        tiled, tolerance = getattr(found, get), 8 * np.finfo(dtype).eps * np.max(whole)
-        assert tiled.dtype == dtype
-        np.testing.assert_array_equal(tiled, tiled.T)
-        np.testing.assert_allclose(tiled, whole, rtol=0, atol=tolerance)
-        np.testing.assert_allclose(NET.kernel(x, x[:9], get=get), tiled[:, :9], rtol=0, atol=tolerance)
-        np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(tiled), rtol=0, atol=tolerance)
+        by_tiles, tolerance = getattr(found, get), 8 * np.finfo(dtype).eps * np.max(whole)
+        assert by_tiles.dtype == dtype
+        np.testing.assert_array_equal(by_tiles, by_tiles.T)
+        np.testing.assert_allclose(by_tiles, whole, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(NET.kernel(x, x[:9], get=get), by_tiles[:, :9], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(NET.kernel(x, get=get, diagonal=True), np.diag(by_tiles), rtol=0, atol=tolerance)
 
 
 DROPPING = {
@@ -99,7 +99,7 @@ def test_what_0_1_left_half_finished_goes_on(tmp_path):
 
 def test_half_of_a_symmetric_kernel_of_two_inputs(small_tiles):
     turned = X[:, ::-1]  # K(x, turned y) = K(turned x, y)
-    found = tiles.tiled(NET, X, turned, ("nngp",), symmetric=True).nngp
+    found = tiles.by_tiles(NET, X, turned, ("nngp",), symmetric=True).nngp
     np.testing.assert_allclose(found, NET.kernel(X, turned, get="nngp"), rtol=1e-13)
 
 
@@ -248,13 +248,13 @@ def test_a_smaller_budget_makes_smaller_tiles():
         large, small = (tiles._limit(NET, sources, True, budget, None) for budget in (None, 2**20))
     sides = tiles._sides(sources, small)
     assert sides < tiles._sides(sources, large) == (320, 320)  # a size that other numbers of rows share
-    assert 2 * tiles._bytes_needed(tiles._compiled(NET, sources, sides, True), sum(sides), x) <= 2**20
+    assert 2 * tiles._bytes_needed(tiles._compile_tile(NET, sources, sides, True), sum(sides), x) <= 2**20
 
 
 def test_a_tile_is_counted_with_its_inputs_and_results():
     """Two copies of the results: those of the program, and those that a thread writes into the matrix."""
     x = np.zeros((300, 1000), np.float32)
-    program = tiles._compiled(NET, tiles._sources(x, x), (64, 32), True)
+    program = tiles._compile_tile(NET, tiles._sources(x, x), (64, 32), True)
     memory, numbers = program.memory_analysis(), 96 * 1000 + 2 * 2 * 64 * 32
     assert tiles._bytes_needed(program, 96, x) >= memory.temp_size_in_bytes + 4 * numbers
 

@@ -138,7 +138,7 @@ def test_an_aggregation_reads_the_graph_of_every_input(x64):
     start = plan.start(second.values, True, kind, widths)
     fields = {name: getattr(start, name) for name in start.__dataclass_fields__}
     columns = plan.end(net.features(drawn, FeatureCarrier(**fields, beside=second.beside))).all()
-    np.testing.assert_allclose(columns, plan.applied(plain, drawn, x[2:], "ntk", kind, widths), atol=1e-6)
+    np.testing.assert_allclose(columns, plan.apply(plain, drawn, x[2:], "ntk", kind, widths), atol=1e-6)
 
 
 class MaskedDense(wl.Layer):
@@ -188,4 +188,4 @@ def test_a_mask_leaves_out_pixels(x64):
     start = plan.start(padded, True, kind, widths)
     fields = {name: getattr(start, name) for name in start.__dataclass_fields__}
     columns = plan.end(net.features(drawn, FeatureCarrier(**fields, beside=mask))).all()
-    np.testing.assert_allclose(columns, plan.applied(plain, drawn, x, "ntk", kind, widths), atol=1e-6)
+    np.testing.assert_allclose(columns, plan.apply(plain, drawn, x, "ntk", kind, widths), atol=1e-6)

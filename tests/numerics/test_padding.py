@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from widelimit.numerics.padding import bucket, padded
+from widelimit.numerics.padding import bucket, pad_rows
 
 
 def test_buckets_hold_their_rows_and_are_few():
@@ -18,8 +18,8 @@ def test_buckets_hold_their_rows_and_are_few():
 @pytest.mark.parametrize("library", [np, jnp])
 def test_the_last_row_is_repeated(library):
     x = library.arange(6.0).reshape(3, 2)
-    found = padded(x, 5)
+    found = pad_rows(x, 5)
     assert isinstance(found, np.ndarray if library is np else jax.Array)
     np.testing.assert_array_equal(found, [[0, 1], [2, 3], [4, 5], [4, 5], [4, 5]])
-    assert padded(x, 3) is x
-    np.testing.assert_array_equal(padded(x[:0], 2), np.zeros((2, 2)))
+    assert pad_rows(x, 3) is x
+    np.testing.assert_array_equal(pad_rows(x[:0], 2), np.zeros((2, 2)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from widelimit.regression import on_device
+from widelimit.regression import device
 from widelimit.regression.device import scored
 from widelimit.regression.features import solve_sums
 from widelimit.regression.kernel import kernel_problem
@@ -87,16 +87,14 @@ def from_sums(case, by="gcv"):
 
 
 def features_on_device(case):
-    path, mean = on_device.solve_features(
-        case.both, case.y, case.penalties, case.weight, **case.penalties_are, tile=TILE
-    )
-    return path, on_device.predict_rows(path, mean, case.both, 0, len(case.both), TILE)
+    path, mean = device.solve_features(case.both, case.y, case.penalties, case.weight, **case.penalties_are, tile=TILE)
+    return path, device.predict_rows(path, mean, case.both, 0, len(case.both), TILE)
 
 
 def kernel_on_device(case):
     K = case.both @ case.phi.T
-    path, mean = on_device.solve_kernel(K, case.y, case.penalties, case.weight, **case.penalties_are, tile=TILE)
-    return path, on_device.predict_rows(path, mean, K, 0, len(K), TILE)
+    path, mean = device.solve_kernel(K, case.y, case.penalties, case.weight, **case.penalties_are, tile=TILE)
+    return path, device.predict_rows(path, mean, K, 0, len(K), TILE)
 
 
 CASES = list(

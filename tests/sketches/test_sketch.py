@@ -46,7 +46,7 @@ LINEAR = {
     "two rounds, several blocks": (lambda key, x: sketch.projection(key, 90, 300, rounds=2)(x) / 300**0.5, LONG, 1),
     "a matrix": (lambda key, x: sketch.projection(key, 90, 40, dense=True)(x) / 40**0.5, LONG, 1),
     "fold": (lambda key, x: sketch.fold(sketch.draw_signs(key, 90), x, 32), LONG, 1),
-    "few columns of more": (lambda key, x: x @ sketched._mixed(key, 20, 8), UNIT, 1),
+    "few columns of more": (lambda key, x: x @ sketched._draw_signs(key, 20, 8), UNIT, 1),
     "TensorSRHT": (lambda key, x: sketch.product(key, 90, 90, 64)(x, x), LONG, 2),
     "product of short vectors": (lambda key, x: sketch.product(key, 20, 20, 64)(x, x), UNIT, 2),
 }
@@ -84,7 +84,7 @@ def one_layer(kind, act, get, columns=64, keys=KEYS):
 
     def gram(key):
         drawn = drawing.draw(net, key, (20,), get, kind, widths)
-        columns = drawing.applied(net, drawn, x, get, kind, widths)
+        columns = drawing.apply(net, drawn, x, get, kind, widths)
         return columns @ columns.T
 
     return net, np.asarray(x), np.asarray(jax.jit(jax.vmap(gram))(keys))
@@ -255,7 +255,7 @@ def test_a_homogeneous_network_is_one_polynomial(tmp_path):
 
     def gram(key):
         drawn = drawing.draw(layer, key, (12,), "nngp", kind, widths)
-        columns = drawing.applied(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
+        columns = drawing.apply(layer, drawn, jnp.asarray(x, jnp.float32), "nngp", kind, widths)
         return columns @ columns.T
 
     expected = np.polynomial.polynomial.polyval(c, polynomial.coefficients) * np.outer(length, length)

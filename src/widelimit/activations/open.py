@@ -199,15 +199,15 @@ class Affine(Activation):
     def _signs(self, degree: int) -> Array:
         return jnp.where(jnp.asarray(self.B) < 0, -1, 1) ** jnp.arange(degree + 1)
 
-    def _turned(self, std: Array, t: Array) -> tuple[Array, Array]:
+    def _turn(self, std: Array, t: Array) -> tuple[Array, Array]:
         return magnitude(self.B) * std, jnp.where(jnp.asarray(self.B) < 0, -t, t)
 
     def parts(self, std: Array, t: Array) -> tuple[Array, ...]:
-        first, *others = (self.A * part for part in self.activation.parts(*self._turned(std, t)))
+        first, *others = (self.A * part for part in self.activation.parts(*self._turn(std, t)))
         return first + self.C, *others
 
     def slope_parts(self, std: Array, t: Array) -> tuple[Array, ...]:
-        return tuple(self.A * self.B * part for part in self.activation.slope_parts(*self._turned(std, t)))
+        return tuple(self.A * self.B * part for part in self.activation.slope_parts(*self._turn(std, t)))
 
     def part_r(self, std: Array, degree: int) -> tuple[Array, ...]:
         scale = self.A * self._signs(degree)

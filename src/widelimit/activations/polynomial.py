@@ -49,7 +49,7 @@ class _Finite(Activation):
         return jnp.stack(r + [jnp.zeros_like(std)] * (degree + 1 - len(r)), axis=-1)
 
 
-def _scaled(coefficients: Sequence[float], lowest: int, small: Array, large: Array) -> list[Array]:
+def _scaled_sums(coefficients: Sequence[float], lowest: int, small: Array, large: Array) -> list[Array]:
     """The sum over n = l + 2i of coef_n n! / (2^i i! sqrt(l!)) a^n, in the units of `_Finite.scaled`."""
     highest = len(coefficients) - 1
     total = [jnp.zeros_like(small)] * len(coefficients)
@@ -83,7 +83,7 @@ class Polynomial(_Finite):
         return 0, len(self.coef) - 1
 
     def scaled(self, small: Array, large: Array) -> list[Array]:
-        return _scaled(self.coef, 0, small, large)
+        return _scaled_sums(self.coef, 0, small, large)
 
     def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         slope = tuple(n * x for n, x in enumerate(self.coef))[1:]
@@ -102,7 +102,7 @@ class Monomial(_Finite):
         return self.degree, self.degree
 
     def scaled(self, small: Array, large: Array) -> list[Array]:
-        return _scaled([0.0] * self.degree + [1.0], self.degree, small, large)
+        return _scaled_sums([0.0] * self.degree + [1.0], self.degree, small, large)
 
     def k_slope(self, a: Array, b: Array, c: Array) -> Array:
         return _lower(self, a, b, c)

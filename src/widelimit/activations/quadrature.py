@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
-from ..numerics import angle, derivative, graded, legendre, safe_divide, safe_sqrt
+from ..numerics import angle, derivative, graded_rule, legendre, safe_divide, safe_sqrt
 from .hermite import Scalar, rule, series
 
 _REACH = 9.0  # the Gaussian weight beyond is below 1e-17
@@ -145,7 +145,7 @@ def sectors(
     from 0 to 1; where u is negative and v positive, u = -a r sin(w x) and v = b r sin(w (1 - x)) with w = theta. The
     other two sectors are these with both signs turned.
     """
-    x, w = graded(nodes, power)
+    x, w = graded_rule(nodes, power)
     y, v = legendre(nodes * 5 // 8)
 
     def sector(width: Array, sign: float) -> Array:
@@ -185,7 +185,7 @@ def strips(
 
     def cut(points: list[Array]) -> tuple[Array, Array]:
         """The lower and the upper ends of the pieces into which these points divide [-reach, reach]."""
-        inner = _sorted([jnp.zeros_like(c), *(jnp.clip(point, -_REACH, _REACH) for point in points)])
+        inner = _sort([jnp.zeros_like(c), *(jnp.clip(point, -_REACH, _REACH) for point in points)])
         end = jnp.full((1, *c.shape), _REACH, c.dtype)
         ends = jnp.concatenate([-end, inner, end])
         return ends[:-1], ends[1:]
@@ -220,7 +220,7 @@ def strips(
     return _total(strip, cut([crossing(p, q) for p, q in product(lines_u, lines_v)]), c)
 
 
-def _sorted(arrays: list[Array]) -> Array:
+def _sort(arrays: list[Array]) -> Array:
     """Arrays sorted entry by entry; a few by insertion with minimum and maximum, which fuses where a sort would not."""
     if len(arrays) > 6:
         return jnp.sort(jnp.stack(arrays), axis=0)

@@ -1,12 +1,14 @@
 """What the commands share: options of networks and files, errors as one line, results as a table or as JSON."""
 
 import functools
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,7 +21,6 @@ from ..datasets import Table, bundled, columns_of, read
 from ..estimators.inputs import ARCHITECTURES
 from ..reproduce import INTERRUPTED
 
-P = ParamSpec("P")
 FAILED = 1
 BUNDLED = "bundled:"
 _LARGEST = 1e100
@@ -53,14 +54,44 @@ ImageShape = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 
 
-def command(run: Callable[P, None]) -> Callable[P, None]:
-    """Turn errors of input into one line on standard error and an exit code; any other error is a traceback."""
+class NetworkOptions(NamedTuple):
+    """The options that describe a network. `command` makes an option of each field."""
+
+    arch: Arch = "fc"
+    activation: Activation = "gelu"
+    depth: Depth = 3
+    W_std: WStd = 1.0
+    b_std: BStd = 0.5
+    kernel: Which = "ntk"
+    image_shape: ImageShape = None
+
+    def for_estimator(self) -> dict[str, Any]:
+        """The parameters of an estimator."""
+        return self._asdict() | {"image_shape": image_shape(self.image_shape)}
+
+
+_NETWORK_OPTIONS = [
+    inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=NetworkOptions._field_defaults[name], annotation=kind
+    )
+    for name, kind in NetworkOptions.__annotations__.items()
+]
+
+
+def command(run: Callable[..., None]) -> Callable[..., None]:
+    """Turn errors of input into one line on standard error and an exit code; any other error is a traceback.
+
+    A parameter `network` of the function becomes the `NetworkOptions`.
+    """
+    parameters = inspect.signature(run).parameters
 
     @functools.wraps(run)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+    def guard(**options: Any) -> None:
         try:
             _keep_programs()
-            run(*args, **kwargs)
+            if "network" in parameters:
+                options["network"] = NetworkOptions(*(options.pop(name) for name in NetworkOptions._fields))
+            run(**options)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader of our output, such as head, has closed it
@@ -72,7 +103,11 @@ def command(run: Callable[P, None]) -> Callable[P, None]:
             Console(stderr=True).print(f"[bold red]Error:[/] {escape(message)}", soft_wrap=True, highlight=False)
             raise typer.Exit(FAILED) from None
 
-    return guarded
+    shown = [
+        [p.replace(kind=p.KEYWORD_ONLY)] if name != "network" else _NETWORK_OPTIONS for name, p in parameters.items()
+    ]
+    guard.__signature__ = inspect.Signature(list(chain(*shown)))  # type: ignore[attr-defined]  # which typer reads
+    return guard
 
 
 def _keep_programs() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from .. import estimators
-from ..estimators.inputs import network
+from ..estimators.inputs import network as make_network
 from ..storage.files import atomic_file
 from . import common
 from .common import command, report
@@ -17,6 +17,7 @@ from .common import command, report
 @command
 def features(
     data: common.Data,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write, (rows, components).")],
     components: Annotated[int, typer.Option(help="The number of columns.")] = 4096,
     target: Annotated[str | None, typer.Option(help="A column that is no feature, and is left out.")] = None,
@@ -24,13 +25,7 @@ def features(
         Path | None, typer.Option(help="Also write the map, to give other tables the same features.")
     ] = None,
     model: Annotated[Path | None, typer.Option(help="A map that --save wrote, in place of a new one.")] = None,
-    arch: common.Arch = "fc",
-    activation: common.Activation = "gelu",
-    depth: common.Depth = 3,
-    W_std: common.WStd = 1.0,
-    b_std: common.BStd = 0.5,
-    kernel: common.Which = "ntk",
-    image_shape: common.ImageShape = None,
+    network: common.NetworkOptions,
     drop: common.Drop = None,
     key: common.Key = None,
     seed: common.Seed = 0,
@@ -49,11 +44,10 @@ def features(
     start = time.perf_counter()
     saved, names = (None, None) if model is None else _load_map(model)
     table = common.table_of(data, target, drop, key, names)
-    common.check_images(arch, table.x, image_shape)
+    common.check_images(network.arch, table.x, network.image_shape)
     feature_map = saved or estimators.NeuralFeatures(
-        arch, activation=activation, depth=depth, W_std=W_std, b_std=b_std, kernel=kernel, n_components=components,
-        image_shape=common.image_shape(image_shape), random_state=seed,
-    ).fit(table.x)  # fmt: skip
+        **network.for_estimator(), n_components=components, random_state=seed
+    ).fit(table.x)
     feature_map.progress = common.is_terminal() and not as_json
     shape, dtype = _write_features(feature_map, table.x, out)
     feature_map.progress = False
@@ -91,16 +85,11 @@ def _write_features(
 def kernel(
     data: common.Data,
     other: Annotated[Path | None, typer.Argument(metavar="[OTHER]", help="A second table: K(DATA, OTHER).")] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The .npy file to write.")] = Path("kernel.npy"),
     target: Annotated[str | None, typer.Option(help="A column that is no feature, and is left out.")] = None,
     memory: Annotated[str | None, typer.Option(help="The most memory to use beside inputs, such as 2GiB.")] = None,
-    arch: common.Arch = "fc",
-    activation: common.Activation = "gelu",
-    depth: common.Depth = 3,
-    W_std: common.WStd = 1.0,
-    b_std: common.BStd = 0.5,
-    which: common.Which = "ntk",
-    image_shape: common.ImageShape = None,
+    network: common.NetworkOptions,
     drop: common.Drop = None,
     key: common.Key = None,
     force: common.Force = False,
@@ -116,19 +105,21 @@ def kernel(
     common.new_file(out, force, (".npy",))
     start = time.perf_counter()
     tables = [common.table_of(path, target, drop, key).x for path in (data, other) if path is not None]
-    shape = common.image_shape(image_shape)
-    common.check_images(arch, tables[0], image_shape)
+    shape = common.image_shape(network.image_shape)
+    common.check_images(network.arch, tables[0], network.image_shape)
     if shape is not None and any(x[0].size != np.prod(shape) for x in tables if len(x)):
         raise ValueError(
-            f"--image-shape {image_shape} has {np.prod(shape)} numbers, and rows have {tables[0][0].size}."
+            f"--image-shape {network.image_shape} has {np.prod(shape)} numbers, and rows have {tables[0][0].size}."
         )
-    if arch == "fc":  # of all numbers of an image
+    if network.arch == "fc":  # of all numbers of an image
         tables = [x.reshape(len(x), -1) for x in tables]
     elif shape is not None:
         tables = [x.reshape(len(x), *shape) for x in tables]
-    net = network(arch, activation, depth, W_std, b_std, None)
+    net = make_network(network.arch, network.activation, network.depth, network.W_std, network.b_std, None)
     first, second = tables[0], tables[1] if other is not None else None
-    matrix = net.kernel(first, second, which, memory=memory, progress=common.is_terminal() and not as_json, out=out)
+    matrix = net.kernel(
+        first, second, network.kernel, memory=memory, progress=common.is_terminal() and not as_json, out=out
+    )
     report(
         {"shape": matrix.shape, "dtype": matrix.dtype.name, "seconds": time.perf_counter() - start, "kernel": out},
         as_json, "Kernel",

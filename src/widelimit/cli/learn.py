@@ -51,6 +51,7 @@ _Standardize = Annotated[bool, typer.Option(help="Bring columns to mean 0 and de
 @command
 def fit(
     data: common.Data,
+    *,
     target: _Target = None,
     out: _Out = Path("model.npz"),
     task: _Task = "auto",
@@ -59,13 +60,7 @@ def fit(
     components: _Components = 4096,
     penalty: _Penalty = "auto",
     standardize: _Standardize = True,
-    arch: common.Arch = "fc",
-    activation: common.Activation = "gelu",
-    depth: common.Depth = 3,
-    W_std: common.WStd = 1.0,
-    b_std: common.BStd = 0.5,
-    kernel: common.Which = "ntk",
-    image_shape: common.ImageShape = None,
+    network: common.NetworkOptions,
     drop: common.Drop = None,
     key: common.Key = None,
     seed: common.Seed = 0,
@@ -86,14 +81,12 @@ def fit(
         raise ValueError(f"--holdout is a share of the rows from 0 to below 1, not {holdout}.")
     start = time.perf_counter()
     table, y = _training_table(data, target, drop, key)
-    common.check_images(arch, table.x, image_shape)
+    common.check_images(network.arch, table.x, network.image_shape)
     common.check_size(data, table.x)
     classify = _is_classes(y) if task == "auto" else task == "classify"
     exact = len(table.x) <= _EXACT_ROWS if method == "auto" else method == "exact"
-    options: dict[str, Any] = {
-        "arch": arch, "activation": activation, "depth": depth, "W_std": W_std, "b_std": b_std, "kernel": kernel,
-        "image_shape": common.image_shape(image_shape), "penalty": _penalty(penalty), "progress": not as_json,
-    } | ({} if exact else {"n_components": components, "random_state": seed})  # fmt: skip
+    options: dict[str, Any] = network.for_estimator() | {"penalty": _penalty(penalty), "progress": not as_json}
+    options |= {} if exact else {"n_components": components, "random_state": seed}
     new_model = partial(_new_model, _ESTIMATORS[exact, classify], options, standardize and table.x.ndim != 4)
     read = time.perf_counter() - start
     scores = _score_held_out(new_model(), table.x, y, holdout, classify, seed)

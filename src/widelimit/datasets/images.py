@@ -145,10 +145,10 @@ _Source = tuple[_Layout, Path, Callable[[str], bytes | None]]
 
 def _cifar(layouts: list[_Layout], folder: Folder, download: bool) -> Images:
     home = _home(folder)
-    source = _unpacked(layouts, home)
+    source = _find_folder(layouts, home)
     if source is None and download:
         _fetch("cifar", layouts[0].archive, home)
-    source = source or _packed(layouts, home)
+    source = source or _find_archive(layouts, home)
     if source is None:
         looked_for = ", ".join(name for layout in layouts for name in (layout.folder, layout.archive))
         lacks = "holds none of" if home.exists() else "does not exist. It should hold one of"
@@ -176,7 +176,7 @@ def _cifar(layouts: list[_Layout], folder: Folder, download: bool) -> Images:
     return Images(np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train]), *parts[-1], names)
 
 
-def _unpacked(layouts: list[_Layout], home: Path) -> _Source | None:
+def _find_folder(layouts: list[_Layout], home: Path) -> _Source | None:
     """The first version that is in the folder or the one below it, and how to read its files."""
     for layout in layouts:
         for where in (home, home / layout.folder):
@@ -189,7 +189,7 @@ def _in_folder(where: Path, name: str) -> bytes | None:
     return (where / name).read_bytes() if (where / name).is_file() else None
 
 
-def _packed(layouts: list[_Layout], home: Path) -> _Source | None:
+def _find_archive(layouts: list[_Layout], home: Path) -> _Source | None:
     """The first version of which there is an archive. It is never unpacked onto the disk: its paths and links do no harm."""
     for layout in layouts:
         path = home if home.name == layout.archive else home / layout.archive

@@ -33,8 +33,6 @@ def write(path: str | os.PathLike[str], columns: Mapping[str, Any], overwrite: b
         _refuse_no_table(path, arrays)
     if not arrays or (suffix == ".npy" and len(arrays) > 1):
         raise ValueError(f"{path}: {len(arrays)} arrays were given. An .npy file holds one, other files one or more.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {path.parent} does not exist. Make it first.")
     if path.is_dir() or (path.exists() and not overwrite):
         raise FileExistsError(f"{path}: exists. Choose another name, or say overwrite=True for a file to replace.")
     with atomic_file(path) as file:

@@ -12,7 +12,7 @@ from ..kernels.exact import kernel
 from ..numerics.checks import check_int
 from ..regression.kernel import KernelProblem, kernel_problem
 from ..regression.objective import effective_rows
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 from .inputs import NETWORK, ROWS, Neural, check_weights, with_parameters
 from .stream import Choice
 from .targets import Classes, numeric_targets
@@ -53,7 +53,7 @@ _PARAMETERS = f"""
 class NeuralKernelRidge(Neural):
     """What classifier and regressor share."""
 
-    _saved: ClassVar[Declared] = {
+    _saved: ClassVar[Declaration] = {
         "kernel_": str, "X_fit_": "rows columns", "dual_coef_": "rows outputs", "intercept_": "outputs",
         "penalty_": float, "penalties_": np.ndarray, "scores_": np.ndarray,
     }  # fmt: skip
@@ -62,19 +62,10 @@ class NeuralKernelRidge(Neural):
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", penalty="auto",
         penalties=None, folds=5, image_shape=None, scale_rows=False, progress=False,
     ):  # fmt: skip
-        self.arch = arch
-        self.activation = activation
-        self.depth = depth
-        self.W_std = W_std
-        self.b_std = b_std
-        self.net = net
-        self.kernel = kernel
+        super().__init__(arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress)
         self.penalty = penalty
         self.penalties = penalties
         self.folds = folds
-        self.image_shape = image_shape
-        self.scale_rows = scale_rows
-        self.progress = progress
 
     def _solve(self, X: np.ndarray, targets: np.ndarray, sample_weight: Any) -> KernelProblem:
         """Sets the solution, and gives the problem that it solves."""
@@ -132,7 +123,7 @@ class NeuralKernelRegressor(MultiOutputMixin, RegressorMixin, NeuralKernelRidge)
     most likely, and its noise has the variance `scale_ * penalty_`.
     """
 
-    _saved: ClassVar[Declared] = {"one_output_": bool, "root_": "rows", "scale_": "outputs"}
+    _saved: ClassVar[Declaration] = {"one_output_": bool, "root_": "rows", "scale_": "outputs"}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "NeuralKernelRegressor":
         """Solve on all rows."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features.feature_map import FeatureMap
 from ..numerics.checks import check_int
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 from .inputs import NETWORK, ROWS, Neural, with_parameters
 
 _MOST = 2**20  # components, whose products alone would take 8 TiB
@@ -20,7 +20,7 @@ _MOST = 2**20  # components, whose products alone would take 8 TiB
 class Sketched(Neural):
     """An estimator on random features; subclasses have `n_components`, `random_state` and `progress`."""
 
-    _saved: ClassVar[Declared] = {"map_": FeatureMap}
+    _saved: ClassVar[Declaration] = {"map_": FeatureMap}
 
     def _draw_map(self) -> FeatureMap:
         seed = check_random_state(self.random_state).randint(2**31 - 1)
@@ -65,18 +65,9 @@ class NeuralFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Sketched
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
         image_shape=None, scale_rows=False, random_state=None, progress=False,
     ):  # fmt: skip
-        self.arch = arch
-        self.activation = activation
-        self.depth = depth
-        self.W_std = W_std
-        self.b_std = b_std
-        self.net = net
-        self.kernel = kernel
+        super().__init__(arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress)
         self.n_components = n_components
-        self.image_shape = image_shape
-        self.scale_rows = scale_rows
         self.random_state = random_state
-        self.progress = progress
 
     def fit(self, X: Any, y: Any = None) -> "NeuralFeatures":
         """Draw the map for inputs of this shape; of X, nothing else is used."""

@@ -7,7 +7,7 @@ from scipy import linalg
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 
 
 def normalise_rows(x: Any, unit: str = "length") -> Any:
@@ -82,7 +82,7 @@ class ZCA(_OfRows):
     regularisation 0.1 is the paper's for CIFAR-10. `center=False` takes second moments, for images normalised one by one.
     """
 
-    _saved: ClassVar[Declared] = {"mean_": "columns", "whitening_": "columns columns"}
+    _saved: ClassVar[Declaration] = {"mean_": "columns", "whitening_": "columns columns"}
 
     def __init__(self, regularization=0.1, center=True):
         self.regularization = regularization

@@ -20,7 +20,7 @@ from ..nets import conv_flatten, fully_connected, myrtle, residual_net
 from ..network import Network, serial
 from ..numerics.checks import check_int
 from ..numerics.padding import bucket
-from ..storage.state import Declared
+from ..storage.state import Declaration
 
 ARCHITECTURES: dict[str, Callable[..., Network]] = {
     "fc": fully_connected,
@@ -129,9 +129,21 @@ def with_parameters(text: str) -> Callable[[type], type]:
 
 
 class Neural(BaseEstimator):
-    """An estimator with a network; subclasses have the parameters named in `_network`."""
+    """An estimator with a network; its parameters are those that every such estimator has."""
 
-    _saved: ClassVar[Declared] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+    _saved: ClassVar[Declaration] = {"net_": Network, "image_shape_": tuple | None, "scale_rows_": bool}
+
+    def __init__(self, arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress):
+        self.arch = arch
+        self.activation = activation
+        self.depth = depth
+        self.W_std = W_std
+        self.b_std = b_std
+        self.net = net
+        self.kernel = kernel
+        self.image_shape = image_shape
+        self.scale_rows = scale_rows
+        self.progress = progress
 
     def _sizes(self) -> dict[str, int]:
         """The sizes that the arrays of a loaded model must have; an error where its network does not fit its inputs."""
@@ -152,8 +164,8 @@ class Neural(BaseEstimator):
     def _check_training(self, X: Any, y: Any = NO_TARGETS, **checks: Any) -> Any:
         """Check the training inputs; set `image_shape_`, the shape of one input, and `net_`."""
         self.image_shape_ = self._shape_of(X)
-        given = {} if y is NO_TARGETS else {"y": y}
-        checked = validate_data(self, _flat(X), **given, dtype=[np.float64, np.float32], **checks)
+        targets = {} if y is NO_TARGETS else {"y": y}
+        checked = validate_data(self, _flat(X), **targets, dtype=[np.float64, np.float32], **checks)
         self.net_ = self._network()
         if self.image_shape_ is not None:
             if self.n_features_in_ != prod(self.image_shape_):
@@ -177,13 +189,13 @@ class Neural(BaseEstimator):
         return checked
 
     def _shape_of(self, X: Any) -> tuple[int, ...] | None:
-        given = self.image_shape
-        if given is not None:
-            given = tuple(
-                check_int("Every side of image_shape", side, least=1) for side in np.atleast_1d(given).tolist()
+        expected = self.image_shape
+        if expected is not None:
+            expected = tuple(
+                check_int("Every side of image_shape", side, least=1) for side in np.atleast_1d(expected).tolist()
             )
-            given = (*given, 1) if len(given) == 2 else given
-            if len(given) != 3:
+            expected = (*expected, 1) if len(expected) == 2 else expected
+            if len(expected) != 3:
                 raise ValueError(
                     f"image_shape is (height, width, channels), or (height, width), not {self.image_shape!r}."
                 )
@@ -193,10 +205,10 @@ class Neural(BaseEstimator):
                 "X[..., None]."
             )
         if getattr(X, "ndim", 2) != 4:
-            return given
+            return expected
         shape = tuple(X.shape[1:])
-        if given not in (None, shape):
-            raise ValueError(f"image_shape is {given}, and X has images of the shape {shape}.")
+        if expected not in (None, shape):
+            raise ValueError(f"image_shape is {expected}, and X has images of the shape {shape}.")
         return shape
 
     def _input_shape(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from ..kernels.exact import kernel as pure_kernel
 from ..network import Network
-from ..numerics.padding import bucket, padded
+from ..numerics.padding import bucket, pad_rows
 from ..numerics.precision import in_input_precision
 from .inputs import KERNELS, fill_columns, network
 
@@ -60,7 +60,7 @@ class NeuralKernel(Kernel):
         if not names:
             return net.kernel(x, get=self.kernel), np.empty((len(x), len(x), 0))
         parameters = [getattr(net.layers[0], name) for name in names]
-        full = padded(x, bucket(len(x)))
+        full = pad_rows(x, bucket(len(x)))
         value, slopes = in_input_precision(
             lambda x: _slopes(net, x, tuple(names), tuple(parameters), self.kernel), full
         )
@@ -98,12 +98,8 @@ def _rows(X: Any) -> np.ndarray:
 def _with_scales(net: Network, names: tuple[str, ...], values: Any) -> Network:
     """The network with these scales in all of its Dense layers."""
     for name, value in zip(names, values, strict=True):
-        net = eqx.tree_at(partial(_all_of, name), net, replace_fn=partial(_replace, value))
+        net = eqx.tree_at(partial(_all_of, name), net, [value] * len(_all_of(name, net)))
     return net
-
-
-def _replace(new: Any, old: Any) -> Any:
-    return new
 
 
 def _all_of(name: str, net: Network) -> list[Any]:

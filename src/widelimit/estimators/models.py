@@ -18,10 +18,8 @@ from ..storage.format import MODEL, reading_arrays, write_arrays
 from ..storage.state import check_state, declare, declared_state, is_storable, storable_class, storable_names
 from ..storage.values import Decoder, Encoded, Encoder, add_kind
 
-_COLUMNS, _NAMES = (
-    "n_features_in_",
-    "feature_names_in_",
-)  # which scikit-learn sets in every fit, and of tables with names
+_COLUMNS = "n_features_in_"  # scikit-learn sets it in every fit,
+_NAMES = "feature_names_in_"  # and this one of tables with names
 
 declare(
     StandardScaler,

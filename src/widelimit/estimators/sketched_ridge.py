@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..numerics.checks import check_int
 from ..regression.objective import effective_rows
-from ..storage.state import Declared, storable
+from ..storage.state import Declaration, storable
 from .features import Sketched
 from .inputs import NETWORK, ROWS, check_weights, with_parameters
 from .stream import Block, Choice, Solution, Stream
@@ -49,27 +49,18 @@ _PARAMETERS = f"""
 class SketchedRidge(Sketched):
     """What classifier and regressor share: streaming, and the solution."""
 
-    _saved: ClassVar[Declared] = {"stream_": Stream}
+    _saved: ClassVar[Declaration] = {"stream_": Stream}
 
     def __init__(
         self, arch="fc", *, activation="gelu", depth=3, W_std=1.0, b_std=0.5, net=None, kernel="ntk", n_components=4096,
         penalty="auto", penalties=None, folds=5, image_shape=None, scale_rows=False, random_state=None, progress=False,
     ):  # fmt: skip
-        self.arch = arch
-        self.activation = activation
-        self.depth = depth
-        self.W_std = W_std
-        self.b_std = b_std
-        self.net = net
-        self.kernel = kernel
+        super().__init__(arch, activation, depth, W_std, b_std, net, kernel, image_shape, scale_rows, progress)
         self.n_components = n_components
         self.penalty = penalty
         self.penalties = penalties
         self.folds = folds
-        self.image_shape = image_shape
-        self.scale_rows = scale_rows
         self.random_state = random_state
-        self.progress = progress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Draw the features and solve on all rows."""
@@ -158,7 +149,7 @@ class SketchedRidge(Sketched):
 class SketchedRidgeRegressor(MultiOutputMixin, RegressorMixin, SketchedRidge):
     """Regression with the random features of an infinitely wide network."""
 
-    _saved: ClassVar[Declared] = {"one_output_": bool}
+    _saved: ClassVar[Declaration] = {"one_output_": bool}
 
     def _check_first(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = self._check_training(X, y, multi_output=True, y_numeric=True)

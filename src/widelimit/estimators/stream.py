@@ -15,7 +15,7 @@ from ..regression.kernel import By, kernel_problem
 from ..regression.objective import Unit, check_penalties, effective_rows
 from ..regression.path import Path
 from ..regression.sums import RidgeState, Sums, empty_sums
-from ..storage.state import Declared, check_state, declare
+from ..storage.state import Declaration, check_state, declare
 from ..storage.values import add_kind
 
 # Of the kernel's mean diagonal: from where rounding of float32 begins to where few rows teach nothing.
@@ -80,9 +80,9 @@ class Choice(NamedTuple):
 
 
 class Stream:
-    """The rows seen so far, and the solution on them, computed when it is asked for."""
+    """The rows seen so far, and the solution on them, computed when it is first read."""
 
-    _saved: ClassVar[Declared] = {
+    _saved: ClassVar[Declaration] = {
         "features": int, "outputs": int, "choice": Choice, "folds": int, "count": int, "effective": float,
         "shift": "outputs?", "found": Solution,
     }  # fmt: skip

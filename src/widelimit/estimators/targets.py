@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ..storage.state import Declared
+from ..storage.state import Declaration
 
 
 class Classes(BaseEstimator):
     """A mixin for classifiers by least squares, which have `_values`; sets `classes_` and `multilabel_`."""
 
-    _saved: ClassVar[Declared] = {"classes_": np.ndarray, "multilabel_": bool}
+    _saved: ClassVar[Declaration] = {"classes_": np.ndarray, "multilabel_": bool}
     _values: Callable[[Any], np.ndarray]
 
     def _sizes(self) -> dict[str, int]:

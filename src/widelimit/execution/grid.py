@@ -86,7 +86,7 @@ class Grid:
         return sum(block.units for block in self.blocks)
 
     def part(self, i: int, n: int) -> "Grid":
-        """Part i of n, i from 0 on: consecutive blocks, as many in each part as there are in another, or one less."""
+        """Part i of n, counted from 0: consecutive blocks, whose numbers differ by one at most between parts."""
         if not 0 <= i < n:
             raise ValueError(f"Of {n} parts there are part 0 to part {n - 1}, not part {i}.")
         return replace(self, blocks=self.blocks[len(self) * i // n : len(self) * (i + 1) // n])

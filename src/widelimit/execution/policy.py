@@ -107,13 +107,13 @@ def tile_side(images: bool, covariances: int = 1) -> int:
 
 
 def batch_rows(row_bytes: int) -> int:
-    """How many rows of features, of so many bytes at the widest, are computed at a time: a power of two."""
+    """The rows of a batch of features, a power of two; `row_bytes` is the size of a row at its widest."""
     fit = max(1, min(_BATCH_ROWS, current().batch_bytes // row_bytes))
     return 1 << (fit.bit_length() - 1)
 
 
 def fits_on_device(size: int) -> bool:
-    """Whether inputs of so many bytes are best put onto an accelerator as a whole: up to a quarter of its memory."""
+    """Whether inputs of `size` bytes go onto an accelerator as a whole: up to a quarter of its memory."""
     return on_accelerator() and size <= device_memory() / 4
 
 

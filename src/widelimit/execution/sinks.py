@@ -62,7 +62,7 @@ class HostRows(InMemory, Generic[Value]):
         jax.tree.map(lambda x, part: operator.setitem(x, block.rows, part[:size]), self._arrays, parts)
 
     def result(self) -> Value:
-        return _written(self._arrays)
+        return _check_written(self._arrays)
 
 
 class DeviceRows(InMemory, Generic[Value]):
@@ -80,7 +80,7 @@ class DeviceRows(InMemory, Generic[Value]):
         self._arrays = jax.tree.map(lambda x, part: _place(x, part, start), self._arrays, own)
 
     def result(self) -> Value:
-        return _written(self._arrays)
+        return _check_written(self._arrays)
 
 
 @partial(jax.jit, donate_argnums=0)
@@ -126,7 +126,7 @@ class Matrices(InMemory):
         return self.arrays
 
 
-class Joined(Generic[Value]):
+class JoinedTiles(Generic[Value]):
     """Tiles put together in NumPy or JAX as they are, also while JAX traces them; values are arrays or named tuples of them.
 
     With `mirrored`, a tile that is a matrix, or several, gives its mirror image too, and `missing` leaves that out.
@@ -201,7 +201,7 @@ def _plus(a: Value, b: Value) -> Value:
     return jax.tree.map(operator.add, a, b)
 
 
-def _written(arrays: Value | None) -> Value:
+def _check_written(arrays: Value | None) -> Value:
     if arrays is None:
         raise ValueError("No block was written, so the shape of the result is not known.")
     return arrays

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..numerics.padding import padded
+from ..numerics.padding import pad_rows
 
 Arrays = TypeVar("Arrays")  # an array, or a pytree of arrays with equally many rows
 Rows_co = TypeVar("Rows_co", covariant=True)
@@ -77,7 +77,7 @@ class DeviceSource(Generic[Arrays]):
 
 def fill(rows: Arrays, size: int) -> Arrays:
     """Rows that were read, before a compiled program takes them: `size` of them, the last one repeated."""
-    return rows if isinstance(rows, Slab) else jax.tree.map(lambda x: padded(x, size), rows)
+    return rows if isinstance(rows, Slab) else jax.tree.map(lambda x: pad_rows(x, size), rows)
 
 
 @overload
@@ -85,7 +85,7 @@ def cut(rows: Slab[Arrays], size: int) -> Arrays: ...
 @overload
 def cut(rows: Arrays, size: int) -> Arrays: ...
 def cut(rows: Any, size: int) -> Any:
-    """The same inside of the program: out of a slab `size` rows are cut, the last one repeated beyond the end."""
+    """The rows, inside a compiled program: out of a slab `size` rows are cut, the last one repeated beyond the end."""
     if not isinstance(rows, Slab):
         return rows
     return jax.tree.map(lambda x: x[jnp.minimum(rows.start + jnp.arange(size), len(x) - 1)], rows.arrays)

@@ -23,6 +23,7 @@ from ..execution.sinks import DeviceRows, HostRows
 from ..execution.sources import ArraySource, fill
 from ..kernels.exact import Kernels, kernel
 from ..numerics.checks import check_int
+from ..numerics.padding import power_of_two
 from ..numerics.precision import check_inputs, in_input_precision, precision_scope
 from ..sketches import Exact, Sketch
 from ..storage.format import FEATURE_MAP, reading_arrays, write_arrays
@@ -57,7 +58,7 @@ class FeatureMap(eqx.Module):
     sketch: Sketch = eqx.field(static=True)
     input_shape: tuple[int, ...] = eqx.field(static=True)
     columns: int = eqx.field(static=True)
-    several: bool = eqx.field(static=True)  # whether a tuple of kernels was asked for
+    several: bool = eqx.field(static=True)  # whether `get` was a tuple of kernels
     dtype: str | None = eqx.field(static=True)
 
     def __call__(self, x: Any, batch: int | None = None, progress: bool = False) -> Any:
@@ -67,11 +68,13 @@ class FeatureMap(eqx.Module):
         JAX stay on their device. Where the network ends with pixels, every pixel has features. To compile it into a
         program, `jax.jit(lambda x: phi(x))`.
         """
-        x = self._checked(x)
+        x = self._check_rows(x)
         size = self._size(x, batch)
         if isinstance(self.sketch, Exact) or is_traced(x) or (isinstance(x, jax.Array) and len(x) <= size):
             some = x if len(x) else jnp.zeros((1, *x.shape[1:]), x.dtype)
-            return self._choose([in_input_precision(partial(self._one, part), some)[: len(x)] for part in self.parts])
+            return self._choose(
+                [in_input_precision(partial(self._columns_of, part), some)[: len(x)] for part in self.parts]
+            )
         sink: HostRows[list[Array]] | DeviceRows[list[Array]]
         sink = DeviceRows(len(x)) if isinstance(x, jax.Array) else HostRows(len(x))
         label = "features" if progress else None
@@ -79,8 +82,8 @@ class FeatureMap(eqx.Module):
         return self._choose(execute(program, grid, [ArraySource(x)], sink, Pipeline(), label))
 
     def blocks(self, x: Any, batch: int | None = None, progress: bool = False) -> Iterator[Any]:
-        """The features of `batch` rows after the other, for those who do not keep them."""
-        x = self._checked(x)
+        """The features block by block, `batch` rows each, for callers who do not keep them all."""
+        x = self._check_rows(x)
         size = self._size(x, batch)
         grid = Grid.of_rows(len(x), size)
         with bar("features", progress, len(x)) as advance:
@@ -96,7 +99,7 @@ class FeatureMap(eqx.Module):
         """
         if isinstance(self.sketch, Exact):
             raise ValueError("The features of Exact hold within one call, and have no error to estimate.")
-        x = np.asarray(self._checked(x))
+        x = np.asarray(self._check_rows(x))
         if len(x) < 2:
             raise ValueError(f"An error needs two rows at least, and x has {len(x)}.")
         rows = np.random.default_rng(seed).permutation(len(x))[: check_int("sample", sample, least=2)]
@@ -104,8 +107,8 @@ class FeatureMap(eqx.Module):
         features = self(x)
         features = features if self.several else (features,)
         exact = self.net.kernel(x, get=tuple(part.get for part in self.parts))
-        found = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
-        return self._choose(found)
+        errors = [_kernel_error(f, getattr(exact, part.get)) for f, part in zip(features, self.parts, strict=True)]
+        return self._choose(errors)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the map, with what was drawn, as arrays and JSON into one .npz file; whole or not at all."""
@@ -127,7 +130,7 @@ class FeatureMap(eqx.Module):
         """What was drawn, in the order of a file."""
         return [array for part in self.parts for array in part.arrays()]
 
-    def _checked(self, x: Any) -> Any:
+    def _check_rows(self, x: Any) -> Any:
         x, _ = check_inputs(x, None, names=("x", ""))
         if x.shape[1:] != self.input_shape:
             raise ValueError(
@@ -135,12 +138,12 @@ class FeatureMap(eqx.Module):
             )
         return x if self.dtype is None else x.astype(self.dtype)
 
-    def _one(self, part: Part, x: Columns) -> Array:
-        found = part.features(self.net, x)
+    def _columns_of(self, part: Part, x: Columns) -> Array:
+        columns = part.features(self.net, x)
         if isinstance(self.sketch, Exact):
-            return found
-        missing = self.columns - found.shape[-1]
-        return jnp.pad(found, [(0, 0)] * (found.ndim - 1) + [(0, missing)]) if missing else found
+            return columns
+        missing = self.columns - columns.shape[-1]
+        return jnp.pad(columns, [(0, 0)] * (columns.ndim - 1) + [(0, missing)]) if missing else columns
 
     def batch_size(self, dtype: Any = "float32") -> int:
         """How many rows of `dtype`, or the map's own, are best computed at a time."""
@@ -151,34 +154,35 @@ class FeatureMap(eqx.Module):
         return policy.batch_rows(row)
 
     def _size(self, x: Columns, batch: int | None) -> int:
-        """How many rows go through at a time: of few, one of few numbers, which share programs."""
+        """The rows of a batch. Few rows are filled up to a power of two, so that inputs of similar sizes share programs."""
         size = self.batch_size(x.dtype) if batch is None else check_int("batch", batch, least=1)
-        return min(size, 1 << max(len(x) - 1, 0).bit_length())
+        return min(size, power_of_two(len(x)))
 
     def _program(self, size: int) -> Callable[[Columns], list[Array]]:
         """The features of up to `size` rows, filled up so that one program serves all."""
 
         def run(rows: Columns) -> list[Array]:
             with precision_scope(rows):
-                return [self._one(part, fill(rows, size))[: len(rows)] for part in self.parts]
+                return [self._columns_of(part, fill(rows, size))[: len(rows)] for part in self.parts]
 
         return run
 
-    def _choose(self, found: list[Any]) -> Any:
+    def _choose(self, values: list[Any]) -> Any:
+        """The value of the only part, or those of several by the names of their kernels."""
         if not self.several:
-            return found[0]
-        named = {part.get: value for part, value in zip(self.parts, found, strict=True)}
+            return values[0]
+        named = {part.get: value for part, value in zip(self.parts, values, strict=True)}
         return Kernels(named.get("nngp"), named.get("ntk"))
 
 
 def _kernel_error(features: np.ndarray, exact: np.ndarray) -> KernelError:
     wide = features.astype(np.float64)
     # outputs may have pixels, each by itself
-    found = wide @ wide.T if wide.ndim == 2 else np.einsum("i...m,j...m->ij...", wide, wide)
+    products = wide @ wide.T if wide.ndim == 2 else np.einsum("i...m,j...m->ij...", wide, wide)
     i, j = np.triu_indices(len(exact), 1)
     size = np.sqrt(np.abs(np.einsum("ii...->i...", exact)))
     scale = size[i] * size[j]
-    difference = found[i, j] - exact[i, j]
+    difference = products[i, j] - exact[i, j]
     scaled = np.abs(difference) / np.where(scale > 0, scale, 1)
     norm = np.linalg.norm(exact[i, j])
     relative = float(np.linalg.norm(difference) / norm) if norm > 0 else float(np.linalg.norm(difference))
@@ -191,7 +195,7 @@ def feature_map(
 ) -> FeatureMap:  # fmt: skip
     """Draw a map; see `Network.feature_map`."""
     features = check_int("features", features, least=1)
-    dtype = None if dtype is None else _floating(dtype)
+    dtype = None if dtype is None else _floating_name(dtype)
     # the exact reading refuses what makes no sense: an activation on raw inputs, open branches
     jax.eval_shape(partial(kernel, net), jax.ShapeDtypeStruct((2, *shape), jnp.float32))
     numbers, keys = jax.tree.map(float, net), jax.random.split(key, len(names))
@@ -199,14 +203,14 @@ def feature_map(
     return FeatureMap(net, parts, sketch, shape, features, several, dtype)
 
 
-def _floating(dtype: Any) -> str:
+def _floating_name(dtype: Any) -> str:
     try:
-        found = jnp.dtype(dtype)
+        parsed = jnp.dtype(dtype)
     except TypeError:
-        found = None
-    if found is None or not jnp.issubdtype(found, jnp.floating):
+        parsed = None
+    if parsed is None or not jnp.issubdtype(parsed, jnp.floating):
         raise TypeError(f"dtype is a floating one, such as 'float32', not {dtype!r}.")
-    return str(found)
+    return str(parsed)
 
 
 def decode_map(header: dict[str, Any], arrays: list[np.ndarray], decoder: Decoder) -> FeatureMap:
@@ -224,7 +228,7 @@ def decode_map(header: dict[str, Any], arrays: list[np.ndarray], decoder: Decode
     names = [part.get for part in parts]
     if arrays or not isinstance(several, bool) or len(set(names)) != len(names) or not (several or len(names) == 1):
         raise ValueError("it has more arrays or kernels than its network")
-    dtype = None if header["dtype"] is None else _floating(header["dtype"])
+    dtype = None if header["dtype"] is None else _floating_name(header["dtype"])
     return FeatureMap(net, tuple(parts), decode_sketch(header["sketch"]), shape, columns, several, dtype)
 
 

@@ -13,7 +13,7 @@ from ..layers import Layer, Nonlinearity
 from ..sketches import SKETCHES, Auto, Cosine, Exact, Sketch, Widths
 from ..storage.module import decode_module, encode_module
 from .cosine import OfCosine, of_cosine
-from .plan import LEAST, applied, column_count, draw, drawn_at_once, outline, outline_and_count, planned
+from .plan import LEAST, apply, column_count, draw, draw_at_once, outline, outline_and_count, plan_widths
 
 _POLYNOMIAL_ERROR = 0.1  # at most, times the root of the columns
 _BY_CLASS = {kind.__name__: kind for kind in SKETCHES.values()}
@@ -21,7 +21,7 @@ _BY_CLASS = {kind.__name__: kind for kind in SKETCHES.values()}
 
 @partial(jax.jit, static_argnames=("get", "sketch", "widths"))
 def _run(net: Layer, drawn: Any, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
-    return applied(net, drawn, x, get, sketch, widths)
+    return apply(net, drawn, x, get, sketch, widths)
 
 
 class Part(eqx.Module):
@@ -116,23 +116,23 @@ def draw_part(net: Layer, key: PRNGKeyArray, shape: tuple[int, ...], features: i
     if isinstance(sketch, Exact):  # nothing is random
         widths = Widths(1, True)
         return Part(outline(net, shape, get, sketch, widths), None, None, get, sketch, widths)
-    draw_now = draw if is_traced(key) else drawn_at_once
+    draw_now = draw if is_traced(key) else draw_at_once
     key, for_signs = jax.random.split(key)
     polynomial = _polynomial(net, shape, features, get, sketch)
     if polynomial is not None:
         kind = sketch if isinstance(sketch, Cosine) else Cosine()
         layer = Nonlinearity(polynomial)
-        widths = planned(layer, shape, features, "nngp", kind)
+        widths = plan_widths(layer, shape, features, "nngp", kind)
         columns = column_count(layer, shape, "nngp", kind, widths)
         if columns <= features or isinstance(sketch, Cosine):
             drawn = draw_now(layer, key, shape, "nngp", kind, widths)
-            return Part(drawn, _mixed(for_signs, columns, features), polynomial, get, kind, widths)
-    widths = planned(net, shape, features, get, sketch)
-    mixed = _mixed(for_signs, column_count(net, shape, get, sketch, widths), features)
+            return Part(drawn, _draw_signs(for_signs, columns, features), polynomial, get, kind, widths)
+    widths = plan_widths(net, shape, features, get, sketch)
+    mixed = _draw_signs(for_signs, column_count(net, shape, get, sketch, widths), features)
     return Part(draw_now(net, key, shape, get, sketch, widths), mixed, None, get, sketch, widths)
 
 
-def _mixed(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
+def _draw_signs(key: PRNGKeyArray, columns: int, features: int) -> Array | None:
     """Signs S with the mean of S S^T the identity: (phi S) . (phi' S) is phi . phi' on average."""
     if columns <= features:
         return None
@@ -157,16 +157,16 @@ def _polynomial(net: Layer, shape: tuple[int, ...], features: int, get: str, ske
 
     The polynomial's own error does not fall with the number of columns: it must be well below theirs.
     """
-    if not isinstance(sketch, Cosine | Auto) or len(shape) != 1:
-        found = None
-    else:
+    polynomial = None
+    if isinstance(sketch, Cosine | Auto) and len(shape) == 1:
         with jax.ensure_compile_time_eval():  # keys may be traced, the network is not
-            found = of_cosine(net, shape[0], get, sketch.degree if isinstance(sketch, Cosine) else Cosine().degree)
+            polynomial = of_cosine(net, shape[0], get, sketch.degree if isinstance(sketch, Cosine) else Cosine().degree)
     if isinstance(sketch, Cosine):
-        if found is None:
+        if polynomial is None:
             raise ValueError(
                 "Cosine takes rows, and networks whose kernel is a power of their lengths times a function of their "
                 "cosine: without biases, and with activations such as ReLU. This one is none. Use sketch='auto'."
             )
-        return found
-    return found if found is not None and found.error < _POLYNOMIAL_ERROR * features**-0.5 else None
+        return polynomial
+    accurate = polynomial is not None and polynomial.error < _POLYNOMIAL_ERROR * features**-0.5
+    return polynomial if accurate else None

@@ -1,7 +1,7 @@
 """How the columns of a network are planned and drawn: how many each activation makes, and the random numbers of all layers.
 
-`planned` finds the number of random columns with which the last layer has as many as were requested; `draw` gives the
-random numbers, and `applied` the columns of inputs.
+`plan_widths` finds the number of random columns with which the last layer has as many as were requested; `draw` gives the
+random numbers, and `apply` the columns of inputs.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def _reference(key: PRNGKeyArray, shape: tuple[int, ...], get: str, sketch: Sket
 
 # A program that runs once is not worth much optimisation. The network is static: how columns are allotted depends on its
 # parameters.
-drawn_at_once = jax.jit(
+draw_at_once = jax.jit(
     draw, static_argnames=("net", "shape", "get", "sketch", "widths"),
     compiler_options={"xla_backend_optimization_level": 0, "xla_gpu_autotune_level": 0},
 )  # fmt: skip
@@ -84,7 +84,7 @@ def outline_and_count(
     return drawn, columns.shape[-1]
 
 
-def applied(net: Layer, drawn: Drawn, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
+def apply(net: Layer, drawn: Drawn, x: Array, get: str, sketch: Sketch, widths: Widths) -> Array:
     """The columns of x."""
     return end(net.features(drawn, start(x, get == "ntk", sketch, widths))).all()
 
@@ -95,7 +95,7 @@ def column_count(net: Layer, shape: tuple[int, ...], get: str, sketch: Sketch, w
 
 
 @lru_cache(maxsize=256)
-def planned(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
+def plan_widths(net: Layer, shape: tuple[int, ...], features: int, get: str, sketch: Sketch) -> Widths:
     """The widest plan with at most `features` columns at the end, or the narrowest one where all have more.
 
     Columns of rows may grow: nothing is folded, and exact columns are carried through all layers. Where those would leave
@@ -133,12 +133,12 @@ def _fewest_pixels(net: Layer, shape: tuple[int, ...]) -> int | None:
     """How many pixels the activation that sees the fewest sees; None where none sees any."""
     seen: list[int] = []
 
-    class Looking(Sketch):
+    class Probe(Sketch):
         def draw(self, key: PRNGKeyArray, act: Activation, features: Features) -> Drawn:
             seen.extend([prod(features.spatial)] if features.spatial else [])
 
         def step(self, drawn: Drawn, act: Activation, features: Features) -> Features:
             return replace(features, phi=kept(features.phi.all()[..., :1]))
 
-    outline(net, shape, "nngp", Looking(), Widths(1, True))
+    outline(net, shape, "nngp", Probe(), Widths(1, True))
     return min(seen, default=None)

@@ -9,7 +9,7 @@ whose first ones are one product of matrices. Inputs of half precision, bfloat16
 from collections.abc import Callable
 from functools import partial
 from math import ceil, isqrt, prod, sqrt
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -123,17 +123,8 @@ def kernel_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize < 4 else np.dtype(dtype)
 
 
-@runtime_checkable
-class Product(Protocol):
-    """A product of arrays that adds up, such as `jnp.tensordot`."""
-
-    def __call__(
-        self, x1: Array, x2: Array, /, *, precision: str | None, preferred_element_type: np.dtype
-    ) -> Array: ...
-
-
-def _mean_product(fn: Product, x1: Array, x2: Array) -> Array:
-    """fn(x1, x2), a sum of products over the channels, as a mean; nothing is rounded to less than float32."""
+def _mean_product(fn: Callable[..., Array], x1: Array, x2: Array) -> Array:
+    """fn(x1, x2), a sum of products over the channels like `tensordot`, as a mean; nothing is rounded to less than float32."""
     dtype = kernel_dtype(x1.dtype)
     return fn(x1, x2, precision=product_precision(x1.dtype), preferred_element_type=dtype) / x1.shape[-1]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import combinations, product
 from math import prod
-from typing import Protocol, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from ..execution.sinks import Matrices, Tile
 from ..execution.sources import ArraySource, DeviceSource, Slab, cut, fill
 from ..layers import Layer
 from ..numerics.device import backend
-from ..numerics.padding import bucket, padded
+from ..numerics.padding import bucket, pad_rows
 from ..numerics.precision import in_input_precision
 from ..storage.files import digest
 from .exact import Kernels, covariances, kernel, kernel_dtype, tile
@@ -41,13 +41,6 @@ Traced = jax.Array | Slab[jax.Array]
 Rows = np.ndarray | Traced
 Compiled = Callable[[Layer, Rows, Rows], tuple[Kernels, Kernels]]
 Sides = tuple[int, int]
-
-
-class Memory(Protocol):
-    """What XLA says of the memory of a compiled program."""
-
-    temp_size_in_bytes: int
-    output_size_in_bytes: int
 
 
 def is_large(net: Layer, x1: Array, x2: Array | None) -> bool:
@@ -66,7 +59,7 @@ def at_once(net: Layer, x1: Array, x2: Array | None, names: tuple[str, ...], dia
         return run(x1, x2)
     if x1.ndim > 2 or not len(x1) or (x2 is not None and not len(x2)):
         return jax.tree.map(_writeable, in_input_precision(run, x1, x2))
-    full = [None if x is None else padded(x, bucket(len(x))) for x in (x1, x2)]
+    full = [None if x is None else pad_rows(x, bucket(len(x))) for x in (x1, x2)]
     sides = slice(len(x1)), slice(len(x1) if x2 is None else len(x2))
     return jax.tree.map(lambda k: _writeable(k[sides[: k.ndim]]), in_input_precision(run, *full))
 
@@ -76,7 +69,7 @@ def _writeable(k: Array) -> Array:
     return k.copy() if isinstance(k, np.ndarray) else k
 
 
-def tiled(
+def by_tiles(
     net: Layer,
     x1: Array,
     x2: Array | None,
@@ -96,8 +89,8 @@ def tiled(
     alone, symmetric = x2 is None, symmetric or x2 is None
     other = x1 if x2 is None else x2
     shape, dtype = (len(x1), len(other)), kernel_dtype(x1.dtype)
-    paths = _paths(names, out)
-    arrays = [] if paths else _targets(names, out, shape, dtype, (x1, other))
+    paths = _output_paths(names, out)
+    arrays = [] if paths else _output_arrays(names, out, shape, dtype, (x1, other))
     files = MatrixFiles(paths, digest(names, net, x1, x2)) if paths else None
     if 0 in shape:
         arrays = arrays or [np.empty(shape, dtype) for _ in names]
@@ -111,7 +104,7 @@ def tiled(
     else:
         sides = _sides(sources, _limit(numbers, sources, "ntk" in names, memory, side))
     program = partial(
-        _run, _compiled(numbers, sources, sides, "ntk" in names), _on_device(numbers, dtype), sides, names
+        _run, _compile_tile(numbers, sources, sides, "ntk" in names), _on_device(numbers, dtype), sides, names
     )
     grid = Grid.of_tiles(shape, sides, symmetric)
     sink: Matrices | MatrixFiles = Matrices(arrays, symmetric, own_diagonal=alone)
@@ -155,7 +148,7 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
     def bytes_for(limit: int) -> tuple[int, int]:
         """The longer side of the tiles, and what all in work take."""
         sides = _sides(sources, limit)
-        need = _bytes_needed(_compiled(net, sources, sides, ntk), sum(sides), first)
+        need = _bytes_needed(_compile_tile(net, sources, sides, ntk), sum(sides), first)
         return max(sides), policy.current().workers * need
 
     return limit if memory is None else policy.side_within(memory, limit, bytes_for)
@@ -163,7 +156,7 @@ def _limit(net: Layer, sources: Sequence[InputSource], ntk: bool, memory: int | 
 
 def _bytes_needed(compiled: jax.stages.Compiled, rows: int, x: Array) -> int:
     """What a tile takes while it is computed: its inputs, its temporary arrays, and its results, once more when copied."""
-    analysis = cast(Memory, compiled.memory_analysis())
+    analysis: Any = compiled.memory_analysis()  # of XLA, without types
     inputs = rows * prod(x.shape[1:]) * x.dtype.itemsize
     return inputs + analysis.temp_size_in_bytes + 2 * analysis.output_size_in_bytes
 
@@ -176,7 +169,7 @@ def _sides(sources: Sequence[InputSource], limit: int) -> Sides:
     return min(bucket(rows), limit), min(bucket(columns), limit)
 
 
-def _compiled(net: Layer, sources: Sequence[InputSource], sides: Sides, ntk: bool) -> jax.stages.Compiled:
+def _compile_tile(net: Layer, sources: Sequence[InputSource], sides: Sides, ntk: bool) -> jax.stages.Compiled:
     """The program of a tile, compiled once for all values of a network's parameters."""
     leaves, structure = jax.tree.flatten(net)
     inputs = tuple(source.abstract(side) for source, side in zip(sources, sides, strict=True))
@@ -222,28 +215,28 @@ def _kernels(names: tuple[str, ...], arrays: Sequence[np.ndarray]) -> Kernels:
     return Kernels(named.get("nngp"), named.get("ntk"))
 
 
-def _paths(names: tuple[str, ...], out: object) -> list[Path]:
+def _output_paths(names: tuple[str, ...], out: object) -> list[Path]:
     """The paths of files to write, one for each name; none where `out` is something else."""
-    given = list(out) if isinstance(out, tuple | list) else [out]
-    paths = [path for path in given if isinstance(path, str | os.PathLike)]
-    if len(paths) < len(given):
+    outs = list(out) if isinstance(out, tuple | list) else [out]
+    paths = [path for path in outs if isinstance(path, str | os.PathLike)]
+    if len(paths) < len(outs):
         return []
     if len({os.path.realpath(path) for path in paths}) != len(names):
         raise ValueError(f"out takes a path for each of {', '.join(names)}, and was given {out!r}.")
     return paths
 
 
-def _targets(
+def _output_arrays(
     names: tuple[str, ...], out: object, shape: tuple[int, int], dtype: np.dtype, inputs: tuple[Array, ...]
 ) -> list[np.ndarray]:
     """The arrays to write into, one for each name."""
     if out is None:
         return [np.empty(shape, dtype) for _ in names]
-    given = list(out) if isinstance(out, tuple | list) else [out]
-    if len(given) != len(names):
-        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(given)}.")
+    outs = list(out) if isinstance(out, tuple | list) else [out]
+    if len(outs) != len(names):
+        raise ValueError(f"out takes an array for each of {', '.join(names)}, and was given {len(outs)}.")
     arrays: list[np.ndarray] = []
-    for array in given:
+    for array in outs:
         if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
             seen = f"{array.dtype} of the shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
             raise ValueError(

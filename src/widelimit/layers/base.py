@@ -176,8 +176,8 @@ def as_layer(step: object) -> Layer:
 
 def check_spatial_rank(layer: Layer, shape: Shape, rank: int | None = None) -> None:
     """Refuse a shape without spatial axes, or with another number of them than `rank`."""
-    given = len(shape) - 1
-    if given < 1 or (rank is not None and given != rank):
+    count = len(shape) - 1
+    if count < 1 or (rank is not None and count != rank):
         needed = "spatial axes" if rank is None else f"{rank} spatial axes"
         example = "x".join("HWD"[: rank or 2])
         raise ValueError(

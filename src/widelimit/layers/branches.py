@@ -105,12 +105,12 @@ def parallel(*layers: object) -> Parallel:
 class _FanIn(Layer):
     takes_branches = True
 
-    def _branches(self, given: OneOrMore[T]) -> list[T]:
-        if not isinstance(given, Branches):
+    def _branches(self, inputs: OneOrMore[T]) -> list[T]:
+        if not isinstance(inputs, Branches):
             raise ValueError(
                 f"{type(self).__name__} joins branches and was given a single input. Put FanOut before it."
             )
-        return cast(list[T], list(given))
+        return cast(list[T], list(inputs))
 
     def _check_equal(self, shapes: Sequence[Shape], free: int | None = None) -> None:
         """Refuse branches that differ in an axis other than `free`; a size that is not known fits any."""
@@ -243,14 +243,14 @@ class FanInConcat(_FanIn):
 
     def _shares(self, states: Sequence[State | Features]) -> list[float]:
         """How much of all channels each branch has: by its width, or equally where none was said."""
-        given = [s.channels for s in states]
-        if None in given and any(given):
+        widths = [s.channels for s in states]
+        if None in widths and any(widths):
             raise ValueError(
-                f"FanInConcat of branches of the widths {given}, of which only some are known. Give width= in every branch "
+                f"FanInConcat of branches of the widths {widths}, of which only some are known. Give width= in every branch "
                 "that has weights."
             )
-        widths = [width or 1 for width in given]
-        return [width / sum(widths) for width in widths]
+        shares = [width or 1 for width in widths]
+        return [share / sum(shares) for share in shares]
 
     def _mix(self, states: Sequence[State | Features]) -> Sum:
         """The mean over the channels of all branches."""

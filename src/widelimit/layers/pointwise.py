@@ -19,17 +19,17 @@ from .shapes import Shape
 from .state import State
 
 
-def check_axes(given: object) -> int | tuple[int, ...]:
+def check_axes(axis: object) -> int | tuple[int, ...]:
     """An axis, or a tuple of them."""
-    if np.ndim(cast(Sequence[int], given)):
-        return tuple(_check_axis(axis) for axis in cast(Sequence[int], given))
-    return _check_axis(given)
+    if np.ndim(cast(Sequence[int], axis)):
+        return tuple(_check_axis(one) for one in cast(Sequence[int], axis))
+    return _check_axis(axis)
 
 
-def _check_axis(given: object) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        raise TypeError(f"axis is a whole number, or a tuple of them, not {given!r}.")
-    return int(given)
+def _check_axis(axis: object) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise TypeError(f"axis is a whole number, or a tuple of them, not {axis!r}.")
+    return int(axis)
 
 
 class LayerNorm(Layer):
@@ -46,8 +46,8 @@ class LayerNorm(Layer):
             raise ValueError(f"LayerNorm takes an eps above 0, which keeps zero rows finite, not {self.eps!r}.")
 
     def _axes(self, rank: int) -> tuple[int, ...]:
-        given = self.axis if isinstance(self.axis, tuple) else (self.axis,)
-        axes = tuple(sorted({axis % rank if -rank <= axis < rank else rank for axis in given}))
+        named = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        axes = tuple(sorted({axis % rank if -rank <= axis < rank else rank for axis in named}))
         if 0 in axes or rank in axes or rank - 1 not in axes:
             raise ValueError(
                 f"LayerNorm(axis={self.axis!r}) on an input with {rank} axes: it must name the channels, which are axis "

@@ -29,9 +29,9 @@ class Serial(Layer):
         return after
 
     def needs_pairs(self, after: bool) -> bool:
-        return self._pairs_needed(after)[0]
+        return self._pairs_by_layer(after)[0]
 
-    def _pairs_needed(self, after: bool) -> list[bool]:
+    def _pairs_by_layer(self, after: bool) -> list[bool]:
         """Whether pairs of different pixels are needed before each layer, and after the last."""
         needed = [after]
         for layer in reversed(self.layers):
@@ -39,7 +39,7 @@ class Serial(Layer):
         return needed[::-1]
 
     def propagate(self, state: OneOrMore[State]) -> OneOrMore[State]:
-        needed = self._pairs_needed(first_state(state).context.keep_pairs)
+        needed = self._pairs_by_layer(first_state(state).context.keep_pairs)
         for layer, before, after in zip(self.layers, needed[:-1], needed[1:], strict=True):
             state = layer.propagate(_with_pairs(state, before, after))
         return state

@@ -56,7 +56,7 @@ class _Pixels(Layer):
 
     @abstractmethod
     def along_squared(self, x: Array, axis: int, which: int) -> Array:
-        """The same with the squares of its weights: what it makes of independent parts."""
+        """`along` with the squares of its weights: how the variances of independent parts add up."""
 
     def features(self, drawn: Drawn, features: Features) -> Features:
         features = features.plain()

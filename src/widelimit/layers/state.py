@@ -56,9 +56,8 @@ class State(eqx.Module):
     channels: int | None = eqx.field(static=True)  # of the input or a layer with `width=`; None: not said
     pairs: bool = eqx.field(static=True)  # whether every pixel of one input is paired with every pixel of the other
     gaussian: bool = eqx.field(default=False, static=True)  # whether the values are Gaussian, as an activation requires
-    weighted: tuple[bool, ...] = eqx.field(
-        default=(), static=True
-    )  # whether weights came since each FanOut, last first
+    # whether weights came since each FanOut, last first
+    weighted: tuple[bool, ...] = eqx.field(default=(), static=True)
     after: str = eqx.field(default="the input", static=True)  # the last layer, for messages
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import predict, stax
 from .batching import batch
+from .choosing import missing_name
 from .empirical import (
     empirical_kernel_fn,
     empirical_nngp_fn,
@@ -31,6 +32,4 @@ _NEAREST = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEAREST:
-        raise AttributeError(f"{name} of neural-tangents is not offered. The nearest is {_NEAREST[name]}.")
-    raise AttributeError(f"widelimit.nt has no {name!r}.")
+    raise missing_name("nt", name, _NEAREST)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..execution.executors import Pipeline, execute, stream
 from ..execution.grid import Grid
-from ..execution.sinks import Joined
+from ..execution.sinks import JoinedTiles
 from ..execution.sources import ArraySource
 
 Array = np.ndarray | jax.Array
@@ -31,7 +31,7 @@ def in_blocks(fn: Callable[[Array, Array | None], Value], x1: Array, x2: Array |
     inputs = (x if isinstance(x, Array) else np.asarray(x) for x in (x1, x1 if x2 is None else x2))
     sources = [ArraySource((x, np.arange(len(x)))) for x in inputs]
     shape = len(sources[0]), len(sources[1])
-    sink: Joined[Value] = Joined(mirrored=x2 is None)
+    sink: JoinedTiles[Value] = JoinedTiles(mirrored=x2 is None)
     if x2 is None:
         for block, value in stream(program, Grid.of_tiles(shape, (size, size), symmetric=True), sources, ahead=0):
             sink.write(block, value)

@@ -1,7 +1,7 @@
-"""The argument `get` of kernel functions: one name, several, or None for the usual ones."""
+"""Names that users give: the argument `get` of kernel functions, and names of neural-tangents that are not here."""
 
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -25,3 +25,10 @@ def select(get: Any, names: tuple[str, ...], compute: Callable[[str], Any], titl
     """The value of a single name, or a named tuple of several values."""
     values = [compute(name) for name in names]
     return values[0] if isinstance(get, str) else namedtuple(title, names)(*values)
+
+
+def missing_name(module: str, name: str, nearest: Mapping[str, str], hint: str = "") -> AttributeError:
+    """The error for a name that a module lacks; of those that neural-tangents has, it says the nearest here."""
+    if name in nearest:
+        return AttributeError(f"{module}.{name} of neural-tangents is not offered. The nearest is {nearest[name]}.")
+    return AttributeError(f"widelimit.{module} has no {name!r}.{hint}")

@@ -20,8 +20,8 @@ _READINGS = ("nngp", "ntk")
 
 def _axes(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
     """Output axes as numbers from 1 on. Axis 0 is the batch, and is refused."""
-    given = (axes,) if isinstance(axes, int) else tuple(axes)
-    counted = tuple(axis % rank if -rank <= axis < rank else -1 for axis in given)
+    several = (axes,) if isinstance(axes, int) else tuple(axes)
+    counted = tuple(axis % rank if -rank <= axis < rank else -1 for axis in several)
     if any(axis < 1 for axis in counted):
         raise ValueError(
             f"trace_axes and diagonal_axes name axes of an output of {rank} axes other than the batch, not {axes}."
@@ -97,10 +97,10 @@ def empirical_ntk_fn(
 
 def _in_numpy_precision(run: Callable[..., Any], x1: Any, x2: Any) -> Any:
     """run(x1, x2), with NumPy's floats computed in their own precision. Parameters keep the precision that they have."""
-    given = [x for x in (x1, x2) if x is not None]
-    if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in given):
+    arrays = [x for x in (x1, x2) if x is not None]
+    if not all(isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) for x in arrays):
         return run(x1, x2)
-    dtype = np.result_type(*given)
+    dtype = np.result_type(*arrays)
     return in_input_precision(run, *(None if x is None else x.astype(dtype, copy=False) for x in (x1, x2)))
 
 

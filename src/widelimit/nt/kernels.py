@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels.exact import ends_gaussian
-from ..kernels.matrix import compiled_kernel, tiled
+from ..kernels.matrix import by_tiles, compiled_kernel
 from ..layers.state import STATIC
 from ..network import Network
 from ..numerics.precision import check_inputs, in_input_precision
@@ -146,17 +146,17 @@ class KernelFn:
             is_input=not self.net.layers,
             diagonal_batch=diagonal_batch,
             diagonal_spatial=diagonal_spatial,
-            shape1=self._restored((len(x1), *shape), x1.ndim),
-            shape2=self._restored((len(x1 if x2 is None else x2), *shape), x1.ndim),
+            shape1=self._restore((len(x1), *shape), x1.ndim),
+            shape2=self._restore((len(x1 if x2 is None else x2), *shape), x1.ndim),
             batch_axis=batch if moved else 0,
             channel_axis=channel if moved else -1,
             source=source,
         )
         return result if get is None else select(get, names, partial(getattr, result))
 
-    def _restored(self, shape: tuple[int | None, ...], rank: int) -> tuple[int | None, ...]:
+    def _restore(self, shape: tuple[int | None, ...], rank: int) -> tuple[int | None, ...]:
         """The shape of outputs with batch and channels where they were in the inputs, if they have as many axes."""
-        return restored_shape(shape, self.axes) if len(shape) == rank else shape
+        return restore_shape(shape, self.axes) if len(shape) == rank else shape
 
     def _kernels(self, x1: Any, x2: Any, names: tuple[str, ...], pairs: bool, rank: int) -> dict[str, Any]:
         """The kernels of these names: in one piece, or in tiles if `batch` set their size or they serve better."""
@@ -164,7 +164,7 @@ class KernelFn:
             run = partial(in_input_precision, partial(compiled_kernel, self.net, pairs=pairs, ntk="ntk" in names))
             result = run(x1, x2) if self.block is None else in_blocks(run, x1, x2, self.block)
         elif self.block is not None and (concrete := _concrete(self.net, x1, x2)) is not None:
-            result = tiled(*concrete, names, side=self.block)
+            result = by_tiles(*concrete, names, side=self.block)
             result = result if isinstance(x1, np.ndarray) else jax.tree.map(jnp.asarray, result)
         else:
             result = self.net.kernel(x1, x2, get=names)
@@ -198,14 +198,14 @@ def canonical(x: Any, axes: tuple[int, int]) -> Any:
     return (jnp if isinstance(x, jax.Array) else np).moveaxis(x, axes, (0, -1))
 
 
-def restored(y: Any, axes: tuple[int, int], rank: int) -> Any:
+def restore(y: Any, axes: tuple[int, int], rank: int) -> Any:
     """An output with its batch and channels where they were in an input of `rank` axes, if it still has as many."""
     if axes == (0, -1) or y.ndim != rank:
         return y
     return (jnp if isinstance(y, jax.Array) else np).moveaxis(y, (0, -1), axes)
 
 
-def restored_shape(shape: tuple[Any, ...], axes: tuple[int, int]) -> tuple[Any, ...]:
+def restore_shape(shape: tuple[Any, ...], axes: tuple[int, int]) -> tuple[Any, ...]:
     """A shape (batch, ..., channels) with its batch and channels at `axes`."""
     moved = list(shape[1:-1])
     for axis, size in sorted(zip((a % len(shape) for a in axes), (shape[0], shape[-1]), strict=True)):

@@ -32,7 +32,7 @@ class ODEState(NamedTuple):
     qx_test: Any = None
 
 
-def _regularized(K: Any, diag_reg: float, absolute: bool) -> Any:
+def _regularisation(K: Any, diag_reg: float, absolute: bool) -> Any:
     """The shift of the diagonal: in units of the mean of the diagonal, unless `absolute`."""
     if isinstance(diag_reg, int | float) and not diag_reg >= 0:
         raise ValueError(f"diag_reg is 0 or more, not {diag_reg}.")
@@ -47,13 +47,13 @@ class _Layout:
 
     def __init__(self, y: Any, trace_axes: int | Sequence[int]):
         rank = np.ndim(y)
-        given = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
-        if rank < 2 or any(not -rank <= axis < rank or axis % rank == 0 for axis in given):
+        axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
+        if rank < 2 or any(not -rank <= axis < rank or axis % rank == 0 for axis in axes):
             raise ValueError(
                 f"Targets are (n, outputs), and trace_axes axes of theirs other than the first; they were {np.shape(y)} and "
                 f"{trace_axes!r}. A single output is y[:, None]."
             )
-        self.traced = sorted({axis % rank for axis in given})
+        self.traced = sorted({axis % rank for axis in axes})
         self.beside = [axis for axis in range(1, rank) if axis not in self.traced]
         self.outputs = np.shape(y)[1:]
 
@@ -80,7 +80,7 @@ class _Layout:
         y = y.transpose(0, *self.beside, *self.traced)
         return y.reshape(int(np.prod(y.shape[: 1 + len(self.beside)])), -1)
 
-    def restored(self, f: Any) -> Any:
+    def restore(self, f: Any) -> Any:
         """Outputs from a matrix, after any leading axes of time."""
         if f is None:
             return None
@@ -125,7 +125,7 @@ def gp_inference(
             return layout.kernel(_part(kernel, kind))
 
         def gaussian(mean: Any, covariance: Any) -> Any:
-            return Gaussian(layout.restored(mean), layout.covariance(covariance))
+            return Gaussian(layout.restore(mean), layout.covariance(covariance))
 
         def one(name: Any) -> Any:
             kind = "nngp" if name == "nngp" else "ntk"
@@ -133,10 +133,10 @@ def gp_inference(
             if k_test_train is None:
                 mean = jnp.asarray(y_train) if isinstance(K, jax.Array) else np.asarray(y_train, K.dtype)
                 return mean if k_test_test is None else Gaussian(mean, layout.covariance(0 * K))
-            noise = _regularized(K, diag_reg, diag_reg_absolute_scale)
+            noise = _regularisation(K, diag_reg, diag_reg_absolute_scale)
             cross = matrix(k_test_train, kind)
             if k_test_test is None:
-                return layout.restored(linear.posterior(K, y, cross, None, noise).mean)
+                return layout.restore(linear.posterior(K, y, cross, None, noise).mean)
             if name != "ntk":
                 return gaussian(*linear.posterior(K, y, cross, matrix(k_test_test, kind), noise)[:2])
             own, mixed, test = (matrix(k, "nngp") for k in (k_train_train, k_test_train, k_test_test))
@@ -158,7 +158,7 @@ def gradient_descent_mse(
     """predict_fn(t, fx_train_0, fx_test_0, k_test_train): outputs after time t of gradient flow; t=None is infinity."""
     layout = _Layout(y_train, trace_axes)
     K = layout.kernel(_part(k_train_train, "ntk"))
-    flow = linear.gradient_flow(K, layout.flat(y_train), _regularized(K, diag_reg, diag_reg_absolute_scale))
+    flow = linear.gradient_flow(K, layout.flat(y_train), _regularisation(K, diag_reg, diag_reg_absolute_scale))
     rate = learning_rate / np.size(y_train)
 
     def predict_fn(t: Any = None, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
@@ -169,12 +169,12 @@ def gradient_descent_mse(
             )
         start = layout.flat(fx_train_0)
         if fx_test_0 is None:
-            return layout.restored(flow.train(time, start))
+            return layout.restore(flow.train(time, start))
         if k_test_train is None:
             raise ValueError("fx_test_0 was given without k_test_train, which says how test outputs move. Give it too.")
         cross = layout.kernel(_part(k_test_train, "ntk"))
-        test = layout.restored(flow.test(time, cross, layout.flat(fx_test_0), 0.0 if start is None else start))
-        return test if start is None else (layout.restored(flow.train(time, start)), test)
+        test = layout.restore(flow.test(time, cross, layout.flat(fx_test_0), 0.0 if start is None else start))
+        return test if start is None else (layout.restore(flow.train(time, start)), test)
 
     return predict_fn
 
@@ -197,9 +197,8 @@ def gradient_descent_mse_ensemble(
     **kernel_fn_train_train_kwargs: Any,
 ) -> Callable[..., Any]:
     """predict_fn(t, x_test, get, compute_cov): the mean, and covariance, of infinitely many networks after time t."""
-    layout = _Layout(y_train, trace_axes)
+    rate, layout = learning_rate / np.size(y_train), _Layout(y_train, trace_axes)
     y = layout.flat(y_train)
-    rate = learning_rate / np.size(y_train)
     train: dict[str, Any] = {}  # kernels of the training rows, and flows, as they are needed
     flows: dict[str, linear.GradientFlow] = {}
 
@@ -208,8 +207,8 @@ def gradient_descent_mse_ensemble(
             kernels = kernel_fn(x1, x2, missing, **options)._asdict()
             store |= {name: layout.kernel(kernel) for name, kernel in kernels.items()}
 
-    def shifted(name: Any) -> Any:
-        reg = _regularized(train[name], diag_reg, diag_reg_absolute_scale)
+    def noisy_kernel(name: Any) -> Any:
+        reg = _regularisation(train[name], diag_reg, diag_reg_absolute_scale)
         return train[name] + reg * np.eye(len(train[name]), dtype=train[name].dtype)
 
     def predict_fn(
@@ -228,16 +227,16 @@ def gradient_descent_mse_ensemble(
 
         def one(name: Any) -> Any:
             if name not in flows:
-                flows[name] = linear.gradient_flow(shifted(name), y)
+                flows[name] = linear.gradient_flow(noisy_kernel(name), y)
             flow = flows[name]
-            mean = layout.restored(flow.train(time) if x_test is None else flow.test(time, cross[name]))
+            mean = layout.restore(flow.train(time) if x_test is None else flow.test(time, cross[name]))
             if not compute_cov:
                 return mean
-            prior = shifted(name) if name == "nngp" else train["nngp"]  # a Gaussian process with noise starts with it
-            given = (
-                (shifted(name), prior, prior, prior) if x_test is None else (cross[name], prior, cross["nngp"], test)
-            )
-            return Gaussian(mean, layout.covariance(flow.covariance(time, *given)))
+            # A Gaussian process with noise starts with it.
+            prior = noisy_kernel(name) if name == "nngp" else train["nngp"]
+            own = noisy_kernel(name), prior, prior, prior
+            kernels = own if x_test is None else (cross[name], prior, cross["nngp"], test)
+            return Gaussian(mean, layout.covariance(flow.covariance(time, *kernels)))
 
         return select(get, names, one, "Gaussians")
 
@@ -257,13 +256,13 @@ def gradient_descent(
     K, y = layout.kernel(_part(k_train_train, "ntk")), layout.flat(y_train)
 
     def flat_loss(f: Any, y: Any) -> Any:
-        return loss(layout.restored(f), layout.restored(y))
+        return loss(layout.restore(f), layout.restore(y))
 
     def predict_fn(
         t: Any = None, fx_train_or_state_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None
     ) -> Any:
-        given = fx_train_or_state_0
-        state = given if isinstance(given, ODEState) else ODEState(given, fx_test_0)
+        start = fx_train_or_state_0
+        state = start if isinstance(start, ODEState) else ODEState(start, fx_test_0)
         if state.fx_train is None:
             raise ValueError(
                 "The flow starts from outputs on the training rows, and fx_train is None. Give 0.0 or an array."
@@ -275,8 +274,8 @@ def gradient_descent(
         end = linear.loss_flow(
             flat_loss, K, y, t, fx_train, fx_test, cross, learning_rate, momentum, qx_train, qx_test
         )  # fmt: skip
-        end = tuple(layout.restored(part) for part in end)
-        if isinstance(given, ODEState):
+        end = tuple(layout.restore(part) for part in end)
+        if isinstance(start, ODEState):
             return ODEState(*end)
         return end[0] if fx_test_0 is None else end[:2]
 

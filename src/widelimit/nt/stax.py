@@ -15,7 +15,8 @@ from jaxtyping import Array
 from .. import activations as act
 from .. import layers as lay
 from .. import network
-from .kernels import KernelFn, canonical, restored, restored_shape
+from .choosing import missing_name
+from .kernels import KernelFn, canonical, restore, restore_shape
 
 __all__ = [
     "ABRelu", "Abs", "AvgPool", "Conv", "Cos", "Dense", "Dropout", "Elementwise", "ElementwiseNumerical", "Erf", "Exp",
@@ -41,12 +42,12 @@ class Triple(tuple[Any, ...]):
             shape = np.moveaxis(np.broadcast_to(0, [max(size, 0) for size in input_shape]), axes, AXES).shape
             # the batch may be -1, where the number of inputs is left open
             output = (input_shape[axes[0]], *net.output_shape(shape[1:]))
-            return restored_shape(output, axes) if len(output) == len(shape) else output, net.init(rng, shape[1:])
+            return restore_shape(output, axes) if len(output) == len(shape) else output, net.init(rng, shape[1:])
 
         def apply_fn(params: Any, inputs: Any, rng: Any = None, **unknown: Any) -> Any:
             if unknown:
                 raise TypeError(f"apply_fn was given {', '.join(unknown)}. Known are params, inputs and rng.")
-            return restored(net.apply(params, canonical(inputs, axes), key=rng), axes, np.ndim(inputs))
+            return restore(net.apply(params, canonical(inputs, axes), key=rng), axes, np.ndim(inputs))
 
         self = super().__new__(cls, (init_fn, apply_fn, KernelFn(net, axes)))
         self.layer, self.axes = layer, axes
@@ -324,7 +325,7 @@ def Hermite(degree: int) -> Triple:
     return Triple(act.Affine(act.Hermite(degree), 1 / sqrt(factorial(degree))))
 
 
-class _Given(act.FromDual):
+class _ByFunctions(act.FromDual):
     """An activation given by its kernel, and perhaps also by its function and the slope of its kernel."""
 
     applied: Callable[..., Any] | None = eqx.field(static=True)
@@ -350,7 +351,7 @@ def Elementwise(
 ) -> Triple:
     """A function, its kernel nngp_fn(cov, var1, var2), or both. Without a kernel it is computed, with a kink at 0 allowed."""
     if nngp_fn is not None:
-        return Triple(_Given(fn, nngp_fn, d_nngp_fn))
+        return Triple(_ByFunctions(fn, nngp_fn, d_nngp_fn))
     if fn is None:
         raise ValueError(
             "Elementwise takes a function fn, its kernel nngp_fn(cov, var1, var2), or both; it got neither."
@@ -382,11 +383,5 @@ _NEAREST = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NEAREST:
-        raise AttributeError(f"stax.{name} of neural-tangents is not offered. The nearest is {_NEAREST[name]}.")
-    hint = (
-        f" widelimit.{name} is one: stax.Triple(widelimit.{name}()) makes it a layer of stax."
-        if hasattr(act, name)
-        else ""
-    )
-    raise AttributeError(f"widelimit.stax has no {name!r}.{hint}")
+    hint = f" widelimit.{name} is one: stax.Triple(widelimit.{name}()) makes it a layer of stax."
+    raise missing_name("stax", name, _NEAREST, hint if hasattr(act, name) else "")

@@ -152,7 +152,7 @@ def legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return (x + 1) / 2, w / 2
 
 
-def graded(nodes: int, power: int) -> tuple[np.ndarray, np.ndarray]:
+def graded_rule(nodes: int, power: int) -> tuple[np.ndarray, np.ndarray]:
     """A Gauss-Legendre rule on [0, 1] with its nodes drawn towards both ends: x^p / (x^p + (1 - x)^p)."""
     x, w = legendre(nodes)
     low, high = x**power, (1 - x) ** power

@@ -9,15 +9,20 @@ import numpy as np
 Rows = TypeVar("Rows", bound=np.ndarray | jax.Array)
 
 
+def power_of_two(size: int) -> int:
+    """The next power of two."""
+    return 1 << max(size - 1, 0).bit_length()
+
+
 def bucket(rows: int) -> int:
     """A number of rows, this or somewhat more, that many inputs share: 1, 2, 4, ... 64, then multiples of 64.
 
     A program is compiled for one shape, which takes seconds; inputs filled up to few shapes share theirs.
     """
-    return 1 << max(rows - 1, 0).bit_length() if rows <= 64 else -(-rows // 64) * 64
+    return power_of_two(rows) if rows <= 64 else -(-rows // 64) * 64
 
 
-def padded(x: Rows, count: int) -> Rows:
+def pad_rows(x: Rows, count: int) -> Rows:
     """x with `count` rows: the last one is repeated, and zeros where there is none. NumPy or JAX as x is."""
     missing = count - len(x)
     if missing <= 0:

@@ -85,11 +85,11 @@ def _input(name: str, x: Any, with_jax: bool) -> Any:
 
 def _floating(name: str, x: Any, with_jax: bool) -> Any:
     """x as an array of floats, of JAX or of NumPy."""
-    given = x
+    original = x
     if not isinstance(x, jax.Array):
         x = _numpy(name, x)
         cut = x.dtype == np.float64 and jnp.asarray(0.0).dtype != np.float64
-        if with_jax and isinstance(given, np.ndarray) and cut:
+        if with_jax and isinstance(original, np.ndarray) and cut:
             raise TypeError(
                 f"{name} is a NumPy array of float64 beside a JAX array, and JAX would cut it down to float32. Give both "
                 "as NumPy arrays, or convert it with .astype('float32')."

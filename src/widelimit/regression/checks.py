@@ -10,8 +10,8 @@ def check_kernels(
     noise: ArrayLike, K: ArrayLike, y: ArrayLike, K_cross: ArrayLike | None = None, K_test: ArrayLike | None = None
 ) -> tuple[AnyArray, AnyArray, AnyArray | None, AnyArray | None, AnyArray]:
     """K, y, K_cross, K_test and the noise as arrays of one precision, or an error where their shapes do not go together."""
-    given = {"K": K, "y": y, "K_cross": K_cross, "K_test": K_test}
-    present = {name: value for name, value in given.items() if value is not None or name in ("K", "y")}
+    arguments = {"K": K, "y": y, "K_cross": K_cross, "K_test": K_test}
+    present = {name: value for name, value in arguments.items() if value is not None or name in ("K", "y")}
     if np.shape(noise) != ():
         raise ValueError(f"noise is one variance for all targets, not an array of the shape {np.shape(noise)}.")
     *values, variance = common_arrays(*present.values(), noise)

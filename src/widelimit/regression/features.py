@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 
-from .arrays import ArrayLike
+from .arrays import ArrayLike, Penalties
 from .objective import Centred, Mean, Unit, absolute_penalties, check_penalties, effective_rows
 from .path import Path, RidgePath, gcv
 from .path import leave_one_out as leave_one_out_error
@@ -37,7 +37,7 @@ def solve(state: RidgeState, penalties: ArrayLike) -> RidgePath:
     return RidgePath(checked, np.stack(weights), np.array(scores))
 
 
-def _solve_by_cholesky(state: RidgeState, penalties: Float[np.ndarray, " penalties"]) -> RidgePath:
+def _solve_by_cholesky(state: RidgeState, penalties: Penalties) -> RidgePath:
     weights, scores = [], []
     identity = np.eye(len(state.gram))
     for penalty in penalties:

@@ -1,5 +1,6 @@
 """Gaussian processes given data: with a kernel matrix, or with features as the sums of a stream."""
 
+import warnings
 from math import log, pi
 from typing import NamedTuple
 
@@ -13,12 +14,11 @@ from scipy import linalg
 from ..numerics.precision import common_arrays, in_input_precision
 from .arrays import AnyArray, ArrayLike, Scalar
 from .checks import check_kernels, check_priors
-from .factor import cholesky_with_jitter, warn_of_jitter
 from .sums import RidgeState
 
 
 class Posterior(NamedTuple):
-    """A Gaussian process given data; `covariance` holds variances where those were asked for, and None where neither."""
+    """A Gaussian process given data; `covariance` is a matrix, a vector of variances, or None where it was not requested."""
 
     mean: Float[AnyArray, " m *outputs"]
     covariance: Float[AnyArray, " m *m"] | None
@@ -26,11 +26,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(
-    K: ArrayLike,
-    y: ArrayLike,
-    K_cross: ArrayLike | None = None,
-    K_test: ArrayLike | None = None,
-    noise: Scalar = 0.0,
+    K: ArrayLike, y: ArrayLike, K_cross: ArrayLike | None = None, K_test: ArrayLike | None = None, noise: Scalar = 0.0
 ) -> Posterior:
     """The Gaussian process with kernel matrix K on the training rows, given their targets y.
 
@@ -137,6 +133,43 @@ def log_likelihood(
     outputs = 1 if y.ndim == 1 else y.shape[1]
     normalisation = outputs * (jnp.sum(jnp.log(jnp.diag(factor))) + len(K) * log(2 * pi) / 2)
     return -jnp.sum(half**2) / 2 - normalisation, jitter
+
+
+def cholesky_with_jitter(
+    K: Float[Array, "n n"], noise: Float[Array, ""]
+) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
+    """The Cholesky factor of K + (noise + jitter) I, and the smallest jitter that has one: 0, or ten times more at each try.
+
+    No gradient goes through the choice of the jitter.
+    """
+    identity = jnp.eye(len(K), dtype=K.dtype)
+    fixed = jax.lax.stop_gradient(K + noise * identity)
+    largest = jnp.max(abs(fixed), initial=0)
+    scale = jnp.where(largest > 0, largest, 1)
+
+    def fails(jitter: Array) -> Array:
+        return jnp.any(jnp.isnan(jnp.linalg.cholesky(fixed + jitter * identity)))
+
+    def larger(jitter: Array) -> Array:
+        return jnp.maximum(10 * jitter, len(K) * jnp.finfo(K.dtype).eps * scale)
+
+    # A matrix that is not finite never has a factor: give up, and let its NaN show.
+    jitter = jax.lax.while_loop(lambda j: fails(j) & (j < 1e3 * scale), larger, jnp.zeros((), K.dtype))
+    return jnp.linalg.cholesky(K + (noise + jitter) * identity), jitter
+
+
+def warn_of_jitter(jitter: AnyArray | float, rows: int) -> None:
+    """Warn the caller of a public function, two frames up, where a jitter was needed."""
+    try:
+        jitter = float(jitter)
+    except jax.errors.ConcretizationTypeError:  # inside jit the number in the result has to do
+        return
+    if jitter > 0:
+        warnings.warn(
+            f"The kernel matrix of {rows} training rows is not positive definite, and {jitter:.2g} was added to its "
+            "diagonal. Where rows are repeated, a noise above 0 says how far to trust each.",
+            stacklevel=3,
+        )
 
 
 class FeaturePosterior(NamedTuple):

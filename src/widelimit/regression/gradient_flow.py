@@ -145,6 +145,5 @@ def _covariance(
     prior_test: Float[Array, "m m"],
 ) -> Float[Array, "m m"]:
     _, moved = _decay(flow, t)
-    vectors = jnp.asarray(flow.vectors)
-    weights = (K_cross @ vectors) * moved @ vectors.T
+    weights = (K_cross @ flow.vectors) * moved @ flow.vectors.T
     return trained_covariance(weights, prior, prior_cross, prior_test)

@@ -14,8 +14,7 @@ from ..network import Network
 from ..numerics.precision import check_inputs
 from .arrays import ArrayLike, Scalar
 from .checks import check_kernels
-from .factor import warn_of_jitter
-from .gaussian_process import log_likelihood
+from .gaussian_process import log_likelihood, warn_of_jitter
 
 _WALL = 1e30  # the objective where it is not finite
 
@@ -89,7 +88,7 @@ def fit_hyperparameters(
     with jax.enable_x64(True):
         run = jax.jit(jax.value_and_grad(loss, has_aux=True))
         data = jnp.asarray(rows, jnp.float64), jnp.asarray(targets)
-        value = _walled(lambda theta: run(jnp.asarray(theta), *data))
+        value = _with_wall(lambda theta: run(jnp.asarray(theta), *data))
         first = parameters.first()
         if value(first)[0] == _WALL:
             raise ValueError(
@@ -104,7 +103,7 @@ def fit_hyperparameters(
     return Fit(fitted, noise, -float(result.fun), int(result.nit), bool(result.success), str(result.message), jitter)
 
 
-def _walled(
+def _with_wall(
     run: Callable[[np.ndarray], tuple[tuple[Array, Array], Array]],
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """The value and its gradient; a wall for the line search after a step too far, where they are not finite."""

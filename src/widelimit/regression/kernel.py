@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .arrays import ArrayLike
+from .arrays import ArrayLike, Penalties, Scores, Targets, Weight
 from .objective import Centred, Mean, Unit, absolute_penalties, effective_rows, target_mean
 from .path import KernelPath, Path, gcv, leave_one_out
 from .spectrum import Spectrum, decompose
@@ -14,11 +14,11 @@ By = Literal["loo", "gcv"] | int  # a number is that of the folds
 
 
 class KernelProblem(NamedTuple):
-    """A kernel matrix, targets and weights, centred as asked for; solved for any penalties."""
+    """A kernel matrix, targets and weights, centred as requested, which can be solved for any penalties."""
 
     K: Float[np.ndarray, "n n"]
-    y: Float[np.ndarray, "n outputs"]
-    weight: Float[np.ndarray, " n"]
+    y: Targets
+    weight: Weight
     mean: Mean
     spectrum: Spectrum  # of S K S, S = W^(1/2)
 
@@ -49,7 +49,7 @@ class KernelProblem(NamedTuple):
         (inverse,) = self.spectrum.inverses(np.array([penalty]))
         return np.sqrt(self.weight)[:, None] * self.spectrum.vectors * np.sqrt(inverse)
 
-    def _scores(self, penalties: Float[np.ndarray, " penalties"], by: By) -> Float[np.ndarray, " penalties"]:
+    def _scores(self, penalties: Penalties, by: By) -> Scores:
         vectors, counts, seen = self.spectrum.vectors, effective_rows(self.weight), self.weight > 0
         rotated = vectors.T @ (np.sqrt(self.weight)[:, None] * self.y)
         squares = vectors**2 if by == "loo" else None
@@ -64,9 +64,7 @@ class KernelProblem(NamedTuple):
                 scores.append(leave_one_out(residual[seen], left, 0.0) / max(counts.sum(), 1))
         return np.array(scores)
 
-    def _scores_by_folds(
-        self, penalties: Float[np.ndarray, " penalties"], folds: int
-    ) -> Float[np.ndarray, " penalties"]:
+    def _scores_by_folds(self, penalties: Penalties, folds: int) -> Scores:
         w, errors = self.weight, np.zeros(len(penalties))
         fold = (np.cumsum(w > 0) - 1) % folds  # rows of weight 0 take no turn
         for k in range(folds):

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float
 
-from .arrays import ArrayLike
+from .arrays import ArrayLike, Penalties, Targets, Weight
 
 Centred = Literal["nothing", "targets", "all"]
 Unit = Literal["absolute", "share"]
@@ -40,12 +40,12 @@ class Mean(NamedTuple):
         return (rows - np.asarray(self.rows)) @ solutions + self.targets
 
 
-def effective_rows(weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def effective_rows(weight: Weight) -> Float[np.ndarray, " n"]:
     """How many rows each row counts for: its weight, or 1 if that is less, or 0 if it is 0."""
     return np.where(weight > 0, np.maximum(weight, 1.0), 0.0)
 
 
-def check_penalties(penalties: ArrayLike) -> Float[np.ndarray, " penalties"]:
+def check_penalties(penalties: ArrayLike) -> Penalties:
     """One penalty or several as an array, or an error."""
     try:
         checked = np.atleast_1d(np.asarray(penalties, np.float64))
@@ -56,7 +56,7 @@ def check_penalties(penalties: ArrayLike) -> Float[np.ndarray, " penalties"]:
     return checked
 
 
-def absolute_penalties(penalties: ArrayLike, unit: Unit, diagonal: float) -> Float[np.ndarray, " penalties"]:
+def absolute_penalties(penalties: ArrayLike, unit: Unit, diagonal: float) -> Penalties:
     """Penalties to add to the diagonal, whose mean is `diagonal`; shares of 0 are of 1 instead."""
     checked = check_penalties(penalties)
     return checked if unit == "absolute" else checked * (diagonal if diagonal > 0 else 1.0)
@@ -71,8 +71,6 @@ def check_weight(weight: ArrayLike | None, rows: int) -> Float[np.ndarray, " n"]
     return w
 
 
-def target_mean(
-    y: Float[np.ndarray, "n outputs"], weight: Float[np.ndarray, " n"], centred: Centred
-) -> Float[np.ndarray, " outputs"]:
+def target_mean(y: Targets, weight: Weight, centred: Centred) -> Float[np.ndarray, " outputs"]:
     """The mean that is subtracted from targets."""
     return np.zeros(y.shape[1]) if centred == "nothing" else weight @ y / max(weight.sum(), 1e-300)

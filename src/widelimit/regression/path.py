@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Float
 
+from .arrays import Penalties, Scores
+
 
 class Path(NamedTuple):
     """A solution for every penalty, (penalties, rows or features, outputs), and its score, lower is better.
@@ -12,9 +14,9 @@ class Path(NamedTuple):
     Penalties are absolute. Solutions are NaN where a penalty is too small for a factor, and scores where nothing scored them.
     """
 
-    penalties: Float[np.ndarray, " penalties"]
+    penalties: Penalties
     solutions: Float[Array | np.ndarray, "penalties columns outputs"]
-    scores: Float[np.ndarray, " penalties"]
+    scores: Scores
 
     @property
     def lowest(self) -> int:
@@ -31,10 +33,7 @@ class RidgePath(Path):
     """Solutions for several penalties: weights (penalties, features, outputs), and a score of each, lower is better."""
 
     def __new__(
-        cls,
-        penalties: Float[np.ndarray, " penalties"],
-        weights: Float[np.ndarray, "penalties features outputs"],
-        scores: Float[np.ndarray, " penalties"],
+        cls, penalties: Penalties, weights: Float[np.ndarray, "penalties features outputs"], scores: Scores
     ) -> "RidgePath":
         return super().__new__(cls, penalties, weights, scores)
 
@@ -48,10 +47,7 @@ class KernelPath(Path):
     """Solutions for several penalties: coefficients (penalties, n, outputs) of K(x, rows), and scores, lower is better."""
 
     def __new__(
-        cls,
-        penalties: Float[np.ndarray, " penalties"],
-        coefficients: Float[np.ndarray, "penalties n outputs"],
-        scores: Float[np.ndarray, " penalties"],
+        cls, penalties: Penalties, coefficients: Float[np.ndarray, "penalties n outputs"], scores: Scores
     ) -> "KernelPath":
         return super().__new__(cls, penalties, coefficients, scores)
 
@@ -66,7 +62,7 @@ class KernelPath(Path):
         return self.lowest
 
 
-def lowest(*scores: Float[np.ndarray, " penalties"]) -> int:
+def lowest(*scores: Scores) -> int:
     """The index of the lowest of the first scores; of equal ones, by the next scores, and then the first index."""
     return int(np.lexsort(scores[::-1])[0])
 

@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 
+from .arrays import Penalties
+
 
 class Spectrum(NamedTuple):
     """A symmetric matrix without negative eigenvalues as V diag(values) V^T."""
@@ -13,7 +15,7 @@ class Spectrum(NamedTuple):
     values: Float[np.ndarray, " size"]
     vectors: Float[np.ndarray, "size size"]
 
-    def inverses(self, penalties: Float[np.ndarray, " penalties"]) -> list[Float[np.ndarray, " size"]]:
+    def inverses(self, penalties: Penalties) -> list[Float[np.ndarray, " size"]]:
         """1 / (value + penalty) for every penalty, and 0 where that is rounding of 0."""
         values = self.values
         floor = len(values) * np.finfo(np.float64).eps * max(values.max(initial=0), 1e-300)
@@ -21,7 +23,7 @@ class Spectrum(NamedTuple):
         return [np.where(s > floor, 1 / np.where(s > floor, s, 1), 0) for s in shifted]
 
     def solve(
-        self, right: Float[np.ndarray, "size outputs"], penalties: Float[np.ndarray, " penalties"]
+        self, right: Float[np.ndarray, "size outputs"], penalties: Penalties
     ) -> Float[np.ndarray, "penalties size outputs"]:
         """(A + penalty)^-1 right for every penalty."""
         rotated = self.vectors.T @ right

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .arrays import ArrayLike
+from .arrays import ArrayLike, Targets, Weight
 from .objective import Centred, Mean, check_weight, effective_rows
 
 
@@ -33,12 +33,7 @@ class Sums(NamedTuple):
     y: Float[np.ndarray, " outputs"]
     weight: float
 
-    def add(
-        self,
-        phi: Float[np.ndarray, "n features"],
-        y: Float[np.ndarray, "n outputs"],
-        weight: Float[np.ndarray, " n"] | None = None,
-    ) -> "Sums":
+    def add(self, phi: Float[np.ndarray, "n features"], y: Targets, weight: Weight | None = None) -> "Sums":
         """Return the sums with these rows added.
 
         Accumulated in float64, because a small penalty amplifies the rounding of products in float32.
@@ -61,7 +56,7 @@ class Sums(NamedTuple):
 
 
 def empty(features: int, outputs: int) -> RidgeState:
-    """A state of no rows, of so many features and outputs."""
+    """The state of no rows."""
     return RidgeState(np.zeros((features, features)), np.zeros((features, outputs)), np.zeros(outputs), 0.0)
 
 
@@ -90,7 +85,7 @@ def update(state: RidgeState | None, phi: ArrayLike, y: ArrayLike, weight: Array
     )
 
 
-def check_block(phi: ArrayLike, y: ArrayLike) -> tuple[Float[np.ndarray, "n features"], Float[np.ndarray, "n outputs"]]:
+def check_block(phi: ArrayLike, y: ArrayLike) -> tuple[Float[np.ndarray, "n features"], Targets]:
     """A block of rows as arrays, targets in columns, or an error."""
     if isinstance(phi, tuple):
         raise TypeError("A block has the features of one kernel. Of a map of several, give phi(x).ntk or phi(x).nngp.")

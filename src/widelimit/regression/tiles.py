@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from ..execution.grid import ranges
+from .arrays import Penalties
 
 Tiles = dict[tuple[int, int], Float[Array, "side side"]]
 Slab = Float[Array, "side columns"]
@@ -27,13 +27,13 @@ _solve_backward = jax.jit(lambda L, b: solve_triangular(L, b, lower=True, trans=
 
 
 def fill_up(part: Float[Array, "..."], *shape: int) -> Float[Array, "..."]:
-    """With zeros, as many rows, or rows and columns, as a tile has."""
+    """Pad an array with zeros to the size of a tile: to its rows, or its rows and columns."""
     missing = [target - size for target, size in zip(shape, part.shape, strict=False)]
     return jnp.pad(part, [(0, m) for m in missing] + [(0, 0)] * (part.ndim - len(missing))) if any(missing) else part
 
 
 def split_rows(x: Float[Array, "n ..."], side: int) -> list[Float[Array, "side ..."]]:
-    """Rows in parts of as many as a tile has."""
+    """Cut rows into parts of `side` rows; the last one is padded."""
     return [fill_up(x[rows], side) for rows in ranges(len(x), side)]
 
 
@@ -52,7 +52,7 @@ def trace(A: Tiles) -> float:
 
 
 def solve_tiles(
-    A: Tiles, b: list[Float[Array, "side outputs"]], penalties: Float[np.ndarray, " penalties"]
+    A: Tiles, b: list[Float[Array, "side outputs"]], penalties: Penalties
 ) -> Float[Array, "penalties rows outputs"]:
     """(A + penalty)^-1 b for every penalty; NaN where there is no factor, and an error where there is none for any."""
     solutions = jnp.stack([jnp.concatenate(x) for x in _solve_each(A, b, penalties)])
@@ -64,7 +64,7 @@ def solve_tiles(
     return solutions
 
 
-def _solve_each(A: Tiles, b: list[Array], penalties: Float[np.ndarray, " penalties"]) -> Iterator[list[Array]]:
+def _solve_each(A: Tiles, b: list[Array], penalties: Penalties) -> Iterator[list[Array]]:
     for penalty in penalties:
         L = _factor(A, len(b), penalty)
         if L is None:

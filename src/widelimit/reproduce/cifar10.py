@@ -45,9 +45,9 @@ class Cifar10(Study):
     reports_steps: ClassVar[bool] = True
 
     def with_options(self, values: Mapping[str, Any]) -> Self:
-        given = dict(values)
-        batch = given.pop("batch", None)
-        return replace(self, batch=batch, settings=lambda full: _settings(full, given))
+        values = dict(values)
+        batch = values.pop("batch", None)
+        return replace(self, batch=batch, settings=lambda full: _settings(full, values))
 
     def check(self, config: Settings, data: Images | None) -> None:
         assert data is not None

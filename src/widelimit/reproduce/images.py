@@ -25,7 +25,7 @@ from ..execution.grid import Grid, ranges
 from ..execution.sinks import DeviceRows, Sum
 from ..execution.sources import ArraySource, DeviceSource, Slab, cut
 from ..features.feature_map import FeatureMap
-from ..kernels.matrix import tiled
+from ..kernels.matrix import by_tiles
 from ..network import Network
 from ..numerics import product_precision
 from ..numerics.device import on_accelerator
@@ -293,7 +293,7 @@ def rows_of_kernel(
     tail.kernel(rest, first, get="nngp", progress=progress, out=kernels[columns:])
     if of_mirror is None:
         return kernels
-    mirrored_kernel = partial(tiled, tail, names=("nngp",), progress=progress)
+    mirrored_kernel = partial(by_tiles, tail, names=("nngp",), progress=progress)
     for part, of_part, symmetric in ((kernels[:columns], first, True), (kernels[columns:], rest, False)):
         other = mirrored_kernel(of_mirror(of_part), first, symmetric=symmetric).nngp
         for few in ranges(len(part), _ROWS):  # few rows at a time stay near the processor between the two steps

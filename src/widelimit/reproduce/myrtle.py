@@ -95,8 +95,8 @@ class Config:
             ("--held-out", (self.resolved_held_out,), 1, 2**31),
         ):  # fmt: skip
             if not values or min(values) < least or max(values) > most:
-                given = ", ".join(map(str, values)) or "none"
-                raise ValueError(f"{option} takes whole numbers from {least} to {most:,}, not {given}.")
+                seen = ", ".join(map(str, values)) or "none"
+                raise ValueError(f"{option} takes whole numbers from {least} to {most:,}, not {seen}.")
         if self.resolved_held_out >= self.train - 1:
             raise ValueError(f"--held-out {self.held_out} leaves nothing of --train {self.train}. Hold out fewer.")
         if not self.penalties or not all(0 < p < np.inf for p in self.penalties):

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from ..datasets import Images, cifar10
 from ..execution.executors import Pipeline, execute
 from ..execution.grid import Grid
+from ..execution.sources import ArraySource
 from ..storage.files import digest
 from .images import check_enough, latest
 from .options import Option, Parser, as_options, make_parser
@@ -138,33 +141,17 @@ def reproduce(
     if missing:
         say(f"{missing} runs to do on {device()}; a run that is done is not lost.")
 
-    def compute(names: list[str]) -> list[Run]:
+    def compute(names: np.ndarray) -> list[Run]:
         return [
             {
                 "experiment": study.name, "digest": name, "config": configs[name],
                 **study.outcome(configs[name], data, progress, say), **machine(),
             }
-            for name in names
+            for name in names.tolist()
         ]  # fmt: skip
 
     label = study.name if show_bar else None
-    return execute(compute, grid, [_Names(list(configs))], file, Pipeline(ahead=0), label)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The source of the job: the names of runs."""
-
-    names: list[str]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def read(self, rows: slice) -> list[str]:
-        return self.names[rows]
-
-    def abstract(self, size: int) -> list[str]:
-        return self.names[:size]  # no program is compiled for names
+    return execute(compute, grid, [ArraySource(np.array(list(configs)))], file, Pipeline(ahead=0), label)
 
 
 def _varying(configs: Sequence[Settings]) -> list[str]:

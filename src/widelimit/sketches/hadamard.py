@@ -1,7 +1,6 @@
 """The fast Hadamard transform, as two or three small matrix products."""
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 from scipy import linalg
 
@@ -14,7 +13,7 @@ def hadamard_plain(x: Array) -> Array:
 
 
 def hadamard(x: Array) -> Array:
-    """The same: the matrix of order m1 m2 is the Kronecker product of those of m1 and m2.
+    """The transform of the last axis: the matrix of order m1 m2 is the Kronecker product of those of m1 and m2.
 
     Each product works on the last axis, where it is one large matrix product, and puts the next axis there.
     """
@@ -22,18 +21,9 @@ def hadamard(x: Array) -> Array:
     count = max(1, -(-order // _SIDE))
     sizes = [2 ** (order // count + (i < order % count)) for i in range(count)]
     y = x.reshape(-1, *sizes)
+    sums = jnp.promote_types(x.dtype, jnp.float32)
     for _ in sizes:
         matrix = jnp.asarray(linalg.hadamard(y.shape[-1]), x.dtype)
-        y = jnp.matmul(y, matrix, preferred_element_type=_accumulator(x.dtype)).astype(x.dtype)
+        y = jnp.matmul(y, matrix, preferred_element_type=sums).astype(x.dtype)
         y = jnp.moveaxis(y, -1, 1)
     return y.reshape(x.shape)
-
-
-def _accumulator(dtype: np.dtype) -> np.dtype:
-    """What sums are kept in: float32 for shorter types."""
-    return jnp.promote_types(dtype, jnp.float32)
-
-
-def power_of_two(size: int) -> int:
-    """The next power of two."""
-    return 1 << max(size - 1, 0).bit_length()

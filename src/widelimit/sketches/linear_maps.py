@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from scipy import special
 
 from ..numerics import product_precision
-from .hadamard import hadamard, power_of_two
+from ..numerics.padding import power_of_two
+from .hadamard import hadamard
 
 T = TypeVar("T")
 

@@ -190,7 +190,7 @@ def _slopes(drawn: _Weights, act: Activation, features: Features, point: _Point)
     polynomials = _polynomials(drawn, std.dtype)
     values = [
         value - constant[..., None] * ((profile * sign) @ polynomials)
-        for value, sign in zip(values, _slope_signs(act, std.dtype), strict=True)
+        for value, sign in zip(values, _part_signs(act, std.dtype, slope=True), strict=True)
     ]
     terms = [_Terms()] * len(values)
     if orders < 2:
@@ -237,7 +237,7 @@ def _polynomials(drawn: _Weights, dtype: np.dtype) -> Array:
 
 
 def _allot(act: Activation, orders: int, columns: int) -> tuple[int, ...]:
-    """How many columns each part of an activation has: as many as there is left of it."""
+    """The columns of each part of an activation, by its share of what is not computed exactly."""
     if act.part_count == 1:
         return (max(1, columns),)
     first = [max(1, int(columns * share)) for share in _shares_left(act, orders)[:-1]]
@@ -260,22 +260,18 @@ def _without_mean(columns: Columns, vector: Array) -> Columns:
     return Columns(left[..., :few], left[..., few:])
 
 
-def _part_signs(act: Activation, dtype: np.dtype) -> list[Array]:
-    """Which Hermite coefficients of the derivative each part has, with which sign; all, for one function."""
+def _part_signs(act: Activation, dtype: np.dtype, slope: bool = False) -> list[Array]:
+    """Which Hermite coefficients of the derivative each part has, with which sign; all, for one function.
+
+    With `slope`, of the parts of the slope kernel.
+    """
     if act.part_count == 1:
         return [jnp.ones(_POWERS + 1, dtype)]
     one = jnp.ones((), dtype)
     whole_slope = act.r_slope(one, _POWERS)
+    if slope:
+        return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
     return [safe_divide(derivative_coefficients(r, one), whole_slope) for r in act.part_r(one, _POWERS + 1)]
-
-
-def _slope_signs(act: Activation, dtype: np.dtype) -> list[Array]:
-    """The same of the parts of the slope kernel."""
-    if act.part_count == 1:
-        return [jnp.ones(_POWERS + 1, dtype)]
-    one = jnp.ones((), dtype)
-    whole_slope = act.r_slope(one, _POWERS)
-    return [safe_divide(r, whole_slope) for r in act.slope_part_r(one, _POWERS)]
 
 
 def _smooth(fn: Callable[[Array], tuple[Array, ...]], point: _Point) -> list[Array]:

@@ -49,7 +49,7 @@ def coefficients(
 
 
 def slope_coefficients(act: Activation, table: Array | None, std: Array, degree: int) -> Array:
-    """The same of the derivative."""
+    """r'_0 .. r'_degree, with what is missing in E[f'(a t)^2] added likewise."""
     r = act.r_slope(std, degree) if table is None else derivative_coefficients(_r(act, table, std, degree + 1), std)
     return _compensate(r, act.k_slope, std)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .hadamard import power_of_two
+from ..numerics.padding import power_of_two
 from .linear_maps import Projection, projection, several
 
 
@@ -193,9 +193,8 @@ def tree(key: PRNGKeyArray, inputs: int, columns: int, degree: int) -> Tree:
     size, half = power_of_two(max(degree, 1)), -(-columns // 2)
     key1, key2 = jax.random.split(key)
     leaves = several(lambda key: complex_projection(key, inputs, half), key1, size)
-    pairs = several(
-        lambda key: complex_projection(key, half, half), key2, 2 * size
-    )  # two more than there are nodes to fill
+    # two more than there are nodes to fill
+    pairs = several(lambda key: complex_projection(key, half, half), key2, 2 * size)
     nodes, used = [], 0
     for level in range(1, size.bit_length()):
         count = size >> level

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-Declared = Mapping[str, Any]
+Declaration = Mapping[str, Any]
 _T = TypeVar("_T", bound=type)
 _CLASSES: dict[str, type] = {}
-_DECLARED: dict[type, Declared] = {}  # of classes that cannot do so themselves
+_DECLARED: dict[type, Declaration] = {}  # of classes that cannot do so themselves
 _MISSING = object()
 
 
@@ -27,7 +27,7 @@ def storable(cls: _T) -> _T:
     return cls
 
 
-def declare(cls: type, state: Declared) -> None:
+def declare(cls: type, state: Declaration) -> None:
     """Let files hold objects of a class that cannot declare its state itself: of another package, or a named tuple."""
     _DECLARED[cls] = state
     storable(cls)
@@ -59,7 +59,7 @@ def declared_state(cls: type) -> dict[str, Any]:
     return state
 
 
-def check_state(values: Mapping[str, Any], state: Declared, sizes: dict[str, int]) -> None:
+def check_state(values: Mapping[str, Any], state: Declaration, sizes: dict[str, int]) -> None:
     """Refuse values that are not what was declared. `sizes` holds the sizes known so far, and learns new ones."""
     for name, kind in state.items():
         value = values.get(name, _MISSING)

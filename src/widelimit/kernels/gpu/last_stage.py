@@ -59,9 +59,9 @@ class LastStage(Serial):
 
 def _fits(act: Activation, affine: tuple[Scalar, Scalar], state: State) -> bool:
     """Whether the program computes what is wanted: the NNGP alone, of all pairs of pixels, in float32 throughout."""
-    wanted = state.pairs and not state.context.with_itself and not state.context.wants_ntk
+    nngp_of_pairs = state.pairs and not state.context.with_itself and not state.context.wants_ntk
     single = jnp.result_type(jnp.float32, *affine, *jax.tree.leaves(act)) == jnp.float32
-    return wanted and single and fits(state.nngp, state.spatial)
+    return nngp_of_pairs and single and fits(state.nngp, state.spatial)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -115,9 +115,9 @@ def _launch_stage(
             x_ref, shape, add, jnp.zeros(lane.shape, jnp.float32)
         )
 
-    given: list[Array] = [x.reshape(-1)]
+    inputs: list[Array] = [x.reshape(-1)]
     for std in stds:
-        given += [std, safe_divide(jnp.ones((), std.dtype), std)]
-    given += [affine, jnp.stack([*numbers, 0.0])]  # an activation may have no number at all
-    sums = launch(program, shape, shape[0] * row_length, interpret)(*given)
+        inputs += [std, safe_divide(jnp.ones((), std.dtype), std)]
+    inputs += [affine, jnp.stack([*numbers, 0.0])]  # an activation may have no number at all
+    sums = launch(program, shape, shape[0] * row_length, interpret)(*inputs)
     return sums.reshape(shape[0], shape[3], -1).sum(-1) / prod(shape[-2:]) ** 2

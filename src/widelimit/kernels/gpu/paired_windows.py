@@ -94,7 +94,7 @@ def _jvp(interpret: bool, primals: tuple[Array], tangents: tuple[Array]) -> tupl
 
 
 def plain_window_sum(x: Array) -> Array:
-    """The same by XLA."""
+    """The sums of `fast_window_sum`, computed by XLA."""
     return common_window_sum(x, [(1, x.ndim - 2), (2, x.ndim - 1)], (_SIDE, _SIDE), (1, 1), "SAME")
 
 

@@ -115,10 +115,7 @@ def draw_scores(scores: dict[str, Score], data: Digits) -> Figure:
 def draw_growth(exact: Sequence[Step], sketched: Sequence[Step], crossing: Crossing | None) -> Figure:
     """Seconds against rows on the left, accuracy on the right."""
     figure, left, right = _figure(4.6, (1.25, 1))
-    lines = (
-        (EXACT, exact, "s", 0.98),
-        (SKETCHED, sketched, "o", 1.02),
-    )  # places side by side, where bars would overlap
+    lines = (EXACT, exact, "s", 0.98), (SKETCHED, sketched, "o", 1.02)  # side by side, where bars would overlap
     for name, steps, mark, aside in lines:
         rows, seconds = [s.rows for s in steps], [s.seconds for s in steps]
         left.plot(rows, seconds, mark, linestyle="-", color=_HUES[name], label=f"{name}, measured")
