@@ -89,6 +89,8 @@ def test_paths_have_their_lowest_score():
     kernel = ridge.KernelPath(path.penalties, path.weights, path.scores)
     assert kernel.chosen == 1
     np.testing.assert_array_equal(kernel.coefficients, path.weights)
+    assert path._fields == ("penalties", "weights", "scores")
+    assert kernel._fields == ("penalties", "coefficients", "scores")
     penalties, weights, scores = path
     np.testing.assert_array_equal(weights, path.weights)
     assert (penalties[0], scores[0]) == (1.0, 2.0)

@@ -111,10 +111,12 @@ def solve_sums(
     diagonal = sum(float(np.trace(state.gram)) for state in states) / max(sum(state.rows for state in states), 1)
     absolute = absolute_penalties(penalties, unit, diagonal)
     if by == "folds":
-        return cross_validate(states, absolute), mean
-    if by == "loo":
-        return leave_one_out(merge(*states), absolute, (_centre_block(mean, centred, *block) for block in blocks)), mean
-    return solve(merge(*states), absolute), mean
+        path = cross_validate(states, absolute)
+    elif by == "loo":
+        path = leave_one_out(merge(*states), absolute, (_centre_block(mean, centred, *block) for block in blocks))
+    else:
+        path = solve(merge(*states), absolute)
+    return Path(*path), mean
 
 
 def _centre_block(

@@ -29,37 +29,30 @@ class Path(NamedTuple):
         return self.solutions[self.lowest]
 
 
-class RidgePath(Path):
+class RidgePath(NamedTuple):
     """Solutions for several penalties: weights (penalties, features, outputs), and a score of each, lower is better."""
 
-    def __new__(
-        cls, penalties: Penalties, weights: Float[np.ndarray, "penalties features outputs"], scores: Scores
-    ) -> "RidgePath":
-        return super().__new__(cls, penalties, weights, scores)
+    penalties: Penalties
+    weights: Float[np.ndarray, "penalties features outputs"]
+    scores: Scores
 
     @property
-    def weights(self) -> Float[np.ndarray, "penalties features outputs"]:
-        """The weights of the features for every penalty."""
-        return np.asarray(self.solutions)
+    def best(self) -> Float[np.ndarray, "features outputs"]:
+        """The weights of the lowest score."""
+        return self.weights[lowest(self.scores)]
 
 
-class KernelPath(Path):
+class KernelPath(NamedTuple):
     """Solutions for several penalties: coefficients (penalties, n, outputs) of K(x, rows), and scores, lower is better."""
 
-    def __new__(
-        cls, penalties: Penalties, coefficients: Float[np.ndarray, "penalties n outputs"], scores: Scores
-    ) -> "KernelPath":
-        return super().__new__(cls, penalties, coefficients, scores)
-
-    @property
-    def coefficients(self) -> Float[np.ndarray, "penalties n outputs"]:
-        """The coefficients of K(x, rows) for every penalty."""
-        return np.asarray(self.solutions)
+    penalties: Penalties
+    coefficients: Float[np.ndarray, "penalties n outputs"]
+    scores: Scores
 
     @property
     def chosen(self) -> int:
         """The index of the lowest score."""
-        return self.lowest
+        return lowest(self.scores)
 
 
 def lowest(*scores: Scores) -> int:
