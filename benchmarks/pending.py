@@ -14,7 +14,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
@@ -31,7 +33,7 @@ class Pending(NamedTuple):
     results: str
     runs: int
     minutes: float
-    settings: dict[str, Any] = {}  # noqa: RUF012  a tuple's default, which nothing changes
+    settings: Mapping[str, Any] = MappingProxyType({})
 
     def done(self, folder: Path) -> int:
         """The number of its runs in the file of results."""

@@ -7,7 +7,10 @@ from scipy import linalg
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..execution.grid import ranges
 from ..storage.state import Declaration, storable
+
+_BLOCK = 4096  # rows at a time, in float64
 
 
 def normalise_rows(x: Any, unit: str = "length") -> Any:
@@ -95,8 +98,8 @@ class ZCA(_OfRows):
         x, _ = self._flat(X, reset=True)
         self.mean_ = x.mean(axis=0, dtype=np.float64) if self.center else np.zeros(x.shape[1])
         covariance = np.zeros((x.shape[1], x.shape[1]))
-        for start in range(0, len(x), 4096):
-            part = x[start : start + 4096] - self.mean_
+        for rows in ranges(len(x), _BLOCK):
+            part = x[rows] - self.mean_
             covariance += part.T @ part
         values, vectors = linalg.eigh(covariance / len(x), driver="evd")
         self.whitening_ = whitening_matrix(values, vectors, self.regularization)
@@ -106,5 +109,5 @@ class ZCA(_OfRows):
         """The whitened images."""
         check_is_fitted(self)
         x, shape = self._flat(X, reset=False)
-        parts = [(x[i : i + 4096] - self.mean_) @ self.whitening_ for i in range(0, len(x), 4096)]
+        parts = [(x[rows] - self.mean_) @ self.whitening_ for rows in ranges(len(x), _BLOCK)]
         return np.concatenate(parts).astype(x.dtype).reshape(shape)
