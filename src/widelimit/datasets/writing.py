@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..execution.grid import ranges
 from ..numerics.extras import needs_extra
 from ..storage.files import atomic_file
 from .tables import suffix_of
@@ -64,8 +63,8 @@ def _write_csv(file: IO[bytes], arrays: _Arrays, delimiter: str = ",") -> None:
     text = io.TextIOWrapper(file, "utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
     writer.writerow(arrays)
-    for rows in ranges(len(next(iter(arrays.values()))), _ROWS):
-        writer.writerows(zip(*(_fields(a[rows]) for a in arrays.values()), strict=True))
+    for start in range(0, len(next(iter(arrays.values()))), _ROWS):
+        writer.writerows(zip(*(_fields(a[start : start + _ROWS]) for a in arrays.values()), strict=True))
     text.flush()
     text.detach()
 
